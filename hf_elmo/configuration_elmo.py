@@ -1,0 +1,185 @@
+"""Configuration of ELMo: every option of the original's options.json, under transformers' names."""
+
+import difflib
+import math
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+INITIAL_STATES = ("zero", "warm", "carry")
+MIX_LAYER_NORMS = ("none", "token", "batch")
+ACTIVATIONS = ("relu", "tanh")
+SOFTMAXES = ("sampled", "full")
+
+# Keys that transformers itself writes into a config.json without declaring them as fields.
+_TRANSFORMERS_KEYS = frozenset(
+    "auto_map custom_pipelines name_or_path num_labels quantization_config task_specific_params torch_dtype "
+    "tie_word_embeddings tie_last_hidden_states attn_implementation experts_implementation output_attentions".split()
+)
+
+
+@strict
+class ElmoConfig(PreTrainedConfig):
+    r"""Sizes and options of an ELMo biLM (Peters et al. 2018, section 3) and of its scalar mix.
+
+    The defaults are the published "original" model (2x4096_512_2048cnn_2xhighway).
+
+    Args:
+        vocab_size: word ids including `<pad>`; the LM head has `vocab_size - 1` rows.  A converted model without a
+            vocabulary file has the four special words only.
+        character_vocab_size: 256 bytes, 5 marks and the padding id.
+        max_characters_per_word: length C of a row of character ids, begin and end mark included.
+        character_embedding_size: width d of a character's embedding.
+        character_filters: `[[width, count], ...]` of the character CNN.
+        character_activation: `"relu"` or `"tanh"`, after the maximum over positions.
+        num_highway_layers: highway layers after the convolutions, 0 or more.
+        projection_size: P, the width of the token layer and of each direction's output.
+        lstm_size: D, the width of the LSTM's cell.  Where D equals P the cell has no projection.
+        num_hidden_layers: L, the biLSTM layers.
+        use_skip_connections: add a layer's input to its output, from the second layer on.
+        cell_clip: bound on the cell state, or None.
+        projection_clip: bound on the projected output, or None.
+        dropout: probability of the biLM's dropout while it is pretrained (`ElmoForPreTraining`).  `ElmoModel`, which
+            computes representations, has none, like the reference.
+        initial_state: `"zero"`; `"warm"`: one stored state per layer and direction, kept with the weights; `"carry"`:
+            the caller hands the final state of one call to the next, as the reference did silently.
+        mix_layers: the layers that the scalar mix reads (0 = token layer), or None for all.
+        mix_layer_norm: `"none"`, `"token"` (each token of each layer by its own mean and variance) or `"batch"` (the
+            reference's statistics over the whole batch, which make a sentence depend on its batch mates).
+        mix_layer_norm_eps: added to the variance.
+        mix_l2: λ of the paper's penalty λ‖w‖² on the mix weights, see [`ScalarMix.penalty`].
+        mix_trainable: whether the mix's weights and gamma are trained.
+        lm_softmax: loss of the language model while training, `"sampled"` or `"full"`; evaluation is always full.
+        num_negative_samples: distinct negatives of the sampled softmax, per direction and batch.
+
+    Raises:
+        ValueError: a value outside its range, or a name that looks like a misspelt field.
+    """
+
+    model_type = "elmo"
+
+    vocab_size: int = 4
+    character_vocab_size: int = 262
+    max_characters_per_word: int = 50
+    character_embedding_size: int = 16
+    character_filters: list[list[int]] | tuple | None = None
+    character_activation: str = "relu"
+    num_highway_layers: int = 2
+    projection_size: int = 512
+    lstm_size: int = 4096
+    num_hidden_layers: int = 2
+    use_skip_connections: bool = True
+    cell_clip: float | int | None = 3.0
+    projection_clip: float | int | None = 3.0
+    dropout: float | int = 0.1
+    initial_state: str = "zero"
+    mix_layers: list[int] | tuple | None = None
+    mix_layer_norm: str = "none"
+    mix_layer_norm_eps: float | int = 1e-12
+    mix_l2: float | int = 0.0
+    mix_trainable: bool = True
+    lm_softmax: str = "sampled"
+    num_negative_samples: int = 8192
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | None = 2
+    unk_token_id: int | None = 3
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        _refuse_misspelt(kwargs, known=type(self).__dataclass_fields__)
+        if self.character_filters is None:
+            self.character_filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+        self.character_filters = [list(pair) for pair in self.character_filters]
+        # The original's files write "no clip" as 0 or null.
+        self.cell_clip = self.cell_clip or None
+        self.projection_clip = self.projection_clip or None
+        super().__post_init__(**kwargs)
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of every layer's output: both directions, 2·projection_size."""
+        return 2 * self.projection_size
+
+    @property
+    def num_mixed_layers(self) -> int:
+        """How many layers the scalar mix reads."""
+        return self.num_hidden_layers + 1 if self.mix_layers is None else len(self.mix_layers)
+
+    def validate_sizes(self) -> None:
+        """Every size is a positive integer; ids leave room for a word between its marks."""
+        for name in ("character_embedding_size", "projection_size", "lstm_size", "num_hidden_layers"):
+            _check_at_least(name, getattr(self, name), 1)
+        _check_at_least("num_highway_layers", self.num_highway_layers, 0)
+        _check_at_least("max_characters_per_word", self.max_characters_per_word, 3)
+        _check_at_least("character_vocab_size", self.character_vocab_size, 262)
+        _check_at_least("vocab_size", self.vocab_size, 4)
+        _check_at_least("num_negative_samples", self.num_negative_samples, 1)
+
+    def validate_character_filters(self) -> None:
+        """`[[width, count], ...]`, at least one, no wider than a word's row."""
+        longest = self.max_characters_per_word
+        for pair in self.character_filters:
+            if len(pair) != 2 or not all(isinstance(n, int) and n > 0 for n in pair) or pair[0] > longest:
+                raise ValueError(
+                    f"character_filters: got {pair!r}; expected [width, count], both positive integers and width ≤ "
+                    f"max_characters_per_word = {longest}."
+                )
+        if not self.character_filters:
+            raise ValueError("character_filters: got an empty list; expected at least one [width, count].")
+
+    def validate_choices(self) -> None:
+        """The options that take one of a few words."""
+        _check_choice("character_activation", self.character_activation, ACTIVATIONS)
+        _check_choice("initial_state", self.initial_state, INITIAL_STATES)
+        _check_choice("mix_layer_norm", self.mix_layer_norm, MIX_LAYER_NORMS)
+        _check_choice("lm_softmax", self.lm_softmax, SOFTMAXES)
+
+    def validate_numbers(self) -> None:
+        """Clips are positive or None, dropout is a probability, λ is not negative."""
+        for name in ("cell_clip", "projection_clip"):
+            value = getattr(self, name)
+            if value is not None and not (0 < value < math.inf):
+                raise ValueError(f"{name}: got {value!r}; expected a positive number, or None for no clip.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: got {self.dropout!r}; expected a number from 0 to below 1.")
+        if self.mix_l2 < 0:
+            raise ValueError(f"mix_l2: got {self.mix_l2!r}; expected 0 or more.")
+        if self.mix_layer_norm_eps <= 0:
+            raise ValueError(f"mix_layer_norm_eps: got {self.mix_layer_norm_eps!r}; expected more than 0.")
+
+    def validate_mix_layers(self) -> None:
+        """Layers of the mix exist and are named once."""
+        if self.mix_layers is None:
+            return
+        layers = list(self.mix_layers)
+        valid = range(self.num_hidden_layers + 1)
+        if not layers or len(set(layers)) != len(layers) or any(layer not in valid for layer in layers):
+            raise ValueError(
+                f"mix_layers: got {layers!r}; expected distinct layers from 0 (token layer) to "
+                f"{self.num_hidden_layers} (top), or None for all."
+            )
+
+
+def _refuse_misspelt(extra: dict[str, Any], *, known: Any) -> None:
+    """transformers keeps unknown arguments silently; a misspelt one would leave its default in force."""
+    for name in extra:
+        if name in known or name in _TRANSFORMERS_KEYS or name.startswith("_"):
+            continue
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        if close:
+            raise ValueError(f"ElmoConfig: got {name!r}, which is no option; did you mean {close[0]!r}?")
+        logger.warning(f"ElmoConfig: {name!r} is none of ELMo's options; it is kept in the config without effect.")
+
+
+def _check_at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name}: got {value!r}; expected an integer of at least {least}.")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}: got {value!r}; expected one of {', '.join(map(repr, choices))}.")

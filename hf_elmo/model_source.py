@@ -1,0 +1,66 @@
+"""Where a model comes from: the shipped one, a folder, or the Hugging Face Hub."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from huggingface_hub import constants
+from transformers.utils import logging
+
+from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.modeling_elmo import ElmoModel
+
+
+def default_model_path() -> Path:
+    """The folder of the model that ships with the package."""
+    return Path(__file__).parent / "default_model"
+
+
+def load_model(name: str | Path | None = None, *, revision: str | None = None) -> ElmoModel:
+    """Load a model for computing representations, in evaluation mode.
+
+    Args:
+        name: a folder with `config.json` and `model.safetensors`, an id on the Hugging Face Hub, or None for the model
+            that ships with the package.
+        revision: branch, tag or commit of a model on the Hub.
+
+    Raises:
+        OSError: no such folder, and nothing of that name on the Hub or in its local cache.
+        ValueError: found, but not an ELMo model.
+    """
+    source = str(default_model_path() if name is None else name)
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        raise OSError(f"{source}: got a folder without a config.json; expected one made by save_pretrained or `hf-elmo convert`.")
+    try:
+        config = ElmoConfig.get_config_dict(source, revision=revision)[0]
+    except OSError as error:
+        raise OSError(_not_found(source, revision)) from error
+    if config.get("model_type") != ElmoConfig.model_type:
+        raise ValueError(
+            f"{source}: got a model of type {config.get('model_type')!r}; expected {ElmoConfig.model_type!r}.  "
+            "Weights in the original's format are converted by `hf-elmo convert OPTIONS.json WEIGHTS.hdf5 OUT_DIR`."
+        )
+    with _without_progress_bars():
+        return ElmoModel.from_pretrained(source, revision=revision).eval()
+
+
+def _not_found(source: str, revision: str | None) -> str:
+    offline = " (HF_HUB_OFFLINE is set, so only the cache was searched)" if constants.HF_HUB_OFFLINE else ""
+    at = f" at revision {revision!r}" if revision else ""
+    return (
+        f"no ELMo model {source!r}: looked for the folder {Path(source).absolute()} with a config.json, and for that id"
+        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  Without a network, use the "
+        "shipped model (name=None), or the path of a folder made by `hf-elmo convert` or copied from a machine that has one."
+    )
+
+
+@contextlib.contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Loading takes a moment, and a component's user did not ask for a bar."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,64 @@
+"""Perplexity of a biLM on held-out text (Peters et al. 2018, section 3.4)."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hf_elmo.initial_state import ElmoState
+from hf_elmo.modeling_elmo import ElmoForPreTraining
+
+
+class Perplexity(NamedTuple):
+    """How well a biLM predicts a text, by the full softmax, summed over words and divided once at the end.
+
+    Every word and each sentence's closing boundary (`</S>` forward, `<S>` backward) is predicted once per direction;
+    words outside the vocabulary count as the one class `<UNK>`.
+
+    Attributes:
+        forward, backward: exp of the mean negative log-likelihood per prediction.
+        average: √(forward · backward), what the reference prints.
+        predictions: how many were made per direction.
+    """
+
+    forward: float
+    backward: float
+    average: float
+    predictions: int
+
+
+@torch.no_grad()
+def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]], *, carry: bool = True) -> Perplexity:
+    """Evaluate on batches of both directions' streams.
+
+    Args:
+        model: is put into evaluation mode, and back.
+        batches: `character_ids`, `labels`, `backward_character_ids`, `backward_labels`; see [`ElmoForPreTraining`].
+        carry: hand the LSTM state from batch to batch, where rows continue; otherwise each batch starts anew.
+
+    Raises:
+        ValueError: there is nothing to predict.
+    """
+    was_training = model.training
+    model.eval()
+    device = model.lm_head.weight.device
+    sums = torch.zeros(2, dtype=torch.float64)
+    counts = [0, 0]
+    state: ElmoState | None = None
+    for batch in batches:
+        inputs = {name: value.to(device) for name, value in batch.items()}
+        labels = inputs.pop("labels"), inputs.pop("backward_labels")
+        output = model(**inputs, state=state if carry else None)
+        state = output.state
+        tops = output.forward_hidden_state, output.backward_hidden_state
+        for direction, (top, words) in enumerate(zip(tops, labels, strict=True)):
+            losses = model.lm_head.negative_log_likelihood(top, words)
+            sums[direction] += losses.double().sum().cpu()
+            counts[direction] += len(losses)
+    model.train(was_training)
+    if min(counts) == 0:
+        raise ValueError("perplexity: got no word to predict; expected held-out text of at least one sentence.")
+    forward, backward = (float(total) / count for total, count in zip(sums, counts, strict=True))
+    return Perplexity(math.exp(forward), math.exp(backward), math.exp((forward + backward) / 2), counts[0])
