@@ -1,5 +1,6 @@
 """The token layer: a character CNN with highway layers and a projection (Peters et al. 2018, sections 3.1 and 3.4;
-Jozefowicz et al. 2016; Kim et al. 2015)."""
+Jozefowicz et al. 2016; Kim et al. 2015).
+"""
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +53,8 @@ class CharacterCNN(nn.Module):
         self.activation = {"relu": torch.relu, "tanh": torch.tanh}[config.character_activation]
         self.embedding = nn.Embedding(config.character_vocab_size, config.character_embedding_size, padding_idx=0)
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(config.character_embedding_size, count, kernel_size) for kernel_size, count in config.character_filters
+            nn.Conv1d(config.character_embedding_size, count, kernel_size)
+            for kernel_size, count in config.character_filters
         )
         self.highways = nn.ModuleList(Highway(width) for _ in range(config.num_highway_layers))
         self.projection = nn.Linear(width, config.projection_size) if width != config.projection_size else None
@@ -78,12 +80,14 @@ class CharacterCNN(nn.Module):
 
     def _by_length(self, rows: Tensor) -> Tensor:
         """`word_vectors` in groups of similar length, each cut to its longest word and one all-padding window."""
+        if not len(rows):
+            return self.word_vectors(rows)
         lengths, order = _lengths_before_padding(rows).sort()
         vectors = []
         for group, group_lengths in zip(order.split(_WORDS_PER_GROUP), lengths.split(_WORDS_PER_GROUP), strict=True):
             longest = min(rows.shape[1], int(group_lengths[-1]) + self.widest)
             vectors.append(self.word_vectors(rows[group, :longest]))
-        return torch.cat(vectors)[order.argsort()] if vectors else self.word_vectors(rows)
+        return torch.cat(vectors)[order.argsort()]
 
 
 def _lengths_before_padding(rows: Tensor) -> Tensor:

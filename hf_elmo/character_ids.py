@@ -37,10 +37,8 @@ def word_to_character_ids(word: str, *, max_characters_per_word: int = DEFAULT_M
     bytes may be cut in half), end-word, pad characters. The strings `<S>` and `</S>` give the rows of the
     sentence boundaries instead. Errors are those of `words_to_character_ids`.
     """
-    row: list[int] = words_to_character_ids([word], max_characters_per_word=max_characters_per_word)[
-        0
-    ].tolist()
-    return row
+    rows = words_to_character_ids([word], max_characters_per_word=max_characters_per_word)
+    return [int(character) for character in rows[0]]
 
 
 def words_to_character_ids(
@@ -51,10 +49,9 @@ def words_to_character_ids(
 ) -> NDArray[np.int64]:
     """The character ids of many words; each distinct word is spelled once.
 
-    Args:
-        words: any words; those equal to `<S>` or `</S>` give the boundary rows, no other string is special.
-        max_characters_per_word: C, the length of a row, marks included.
-        surrogates: `"error"` refuses lone surrogates; `"drop"` leaves them out, as the original did.
+    `max_characters_per_word` is C, the length of a row, marks included. Words equal to `<S>` or `</S>` give
+    the boundary rows; no other string is special. `surrogates="error"` refuses lone surrogates, `"drop"`
+    leaves them out, as the original did.
 
     A word that is not a string is a TypeError, a lone surrogate (which UTF-8 cannot express) a ValueError;
     both name the word and its index.
@@ -80,6 +77,8 @@ def words_to_character_ids(
 
 def is_cut(word: str, *, max_characters_per_word: int = DEFAULT_MAX_CHARACTERS) -> bool:
     """Whether the word has more UTF-8 bytes than a row can hold, so that its end is not read."""
+    if not isinstance(word, str):
+        raise TypeError(f"expected a word, got {_shown(word)} ({type(word).__name__})")
     room = max_characters_per_word - _MARKS
     # A code point is one to four bytes: only lengths in between need to be encoded.
     if word in _BOUNDARIES or len(word) * 4 <= room:
@@ -103,20 +102,26 @@ def bad_word(words: Sequence[object], *, where: str = "", surrogates: Surrogates
     """The exception that names the first word without a spelling, and its index; `where` goes before it."""
     for index, word in enumerate(words):
         if not isinstance(word, str):
-            return TypeError(f"{where}word {index} is {word!r} ({type(word).__name__}), expected a string")
+            kind = type(word).__name__
+            return TypeError(f"{where}word {index} is {_shown(word)} ({kind}), expected a string")
         lone = next((k for k, character in enumerate(word) if "\ud800" <= character <= "\udfff"), None)
         if lone is not None and surrogates == "error":
             return ValueError(
-                f"{where}word {index} is {word!r}: the lone surrogate at position {lone} has no UTF-8 "
-                "spelling; decode the text with errors='replace', or remove it"
+                f"{where}word {index} is {_shown(word)}: the lone surrogate at position {lone} has no "
+                "UTF-8 spelling; decode the text with errors='replace', or remove it"
             )
     raise AssertionError(f"asked for the bad word among {len(words)} good ones")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
 def _word_list(words: Iterable[str]) -> list[str]:
     if isinstance(words, str | bytes):
         raise TypeError(
-            f"expected a sequence of words, got the single {type(words).__name__} {words!r}; put it in a list"
+            f"expected a sequence of words, got the single string {_shown(words)}: put it in a list"
         )
     return words if isinstance(words, list) else list(words)
 
@@ -131,9 +136,7 @@ def _spell(words: list[str], max_characters: int, errors: str) -> NDArray[np.int
     rows[:, 0] = BEGIN_WORD
     lengths = np.fromiter(map(len, spellings), dtype=np.int64, count=len(words))  # (N,)
     buffer = b"".join([spelling.ljust(room, b"\0") for spelling in spellings])
-    letters = (
-        np.frombuffer(buffer, dtype=np.uint8).reshape(len(words), room).astype(np.int64) + 1
-    )  # (N, room)
-    np.copyto(rows[:, 1:-1], letters, where=np.arange(room) < lengths[:, None])
+    letters = np.frombuffer(buffer, dtype=np.uint8).reshape(len(words), room)  # (N, room)
+    np.add(letters, 1, out=rows[:, 1:-1], dtype=np.int64, where=np.arange(room) < lengths[:, None])
     rows[np.arange(len(words)), lengths + 1] = END_WORD
     return rows

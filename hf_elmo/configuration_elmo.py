@@ -17,8 +17,20 @@ SOFTMAXES = ("sampled", "full")
 
 # Keys that transformers itself writes into a config.json without declaring them as fields.
 _TRANSFORMERS_KEYS = frozenset(
-    "auto_map custom_pipelines name_or_path num_labels quantization_config task_specific_params torch_dtype "
-    "tie_word_embeddings tie_last_hidden_states attn_implementation experts_implementation output_attentions".split()
+    [
+        "auto_map",
+        "custom_pipelines",
+        "name_or_path",
+        "num_labels",
+        "quantization_config",
+        "task_specific_params",
+        "torch_dtype",
+        "tie_word_embeddings",
+        "tie_last_hidden_states",
+        "attn_implementation",
+        "experts_implementation",
+        "output_attentions",
+    ]
 )
 
 
@@ -66,7 +78,16 @@ class ElmoConfig(PreTrainedConfig):
     character_vocab_size: int = 262
     max_characters_per_word: int = 50
     character_embedding_size: int = 16
-    character_filters: list[list[int]] | tuple | None = None
+    # Immutable, since it is every configuration's default; a list of lists from __post_init__ on.
+    character_filters: list[list[int]] | tuple = (
+        (1, 32),
+        (2, 32),
+        (3, 64),
+        (4, 128),
+        (5, 256),
+        (6, 512),
+        (7, 1024),
+    )
     character_activation: str = "relu"
     num_highway_layers: int = 2
     projection_size: int = 512
@@ -91,8 +112,6 @@ class ElmoConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         _refuse_misspelt(kwargs, known=type(self).__dataclass_fields__)
-        if self.character_filters is None:
-            self.character_filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
         self.character_filters = [list(pair) for pair in self.character_filters]
         # The original's files write "no clip" as 0 or null.
         self.cell_clip = self.cell_clip or None
@@ -165,7 +184,7 @@ class ElmoConfig(PreTrainedConfig):
 
 
 def _refuse_misspelt(extra: dict[str, Any], *, known: Any) -> None:
-    """transformers keeps unknown arguments silently; a misspelt one would leave its default in force."""
+    """Transformers keeps unknown arguments silently; a misspelt one would leave its default in force."""
     for name in extra:
         if name in known or name in _TRANSFORMERS_KEYS or name.startswith("_"):
             continue

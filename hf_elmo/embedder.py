@@ -20,7 +20,7 @@ class ElmoEmbedder:
 
     Args:
         model: put into evaluation mode.
-        max_words_per_batch: bound on the positions of a batch, padding included; a longer sentence is a batch of its own.
+        max_words_per_batch: bound on the positions of a batch, padding included; a longer sentence is a batch alone.
     """
 
     def __init__(self, model: ElmoModel, *, max_words_per_batch: int = 4096) -> None:
@@ -84,11 +84,9 @@ class ElmoEmbedder:
         output = self.model(
             character_ids.to(device), mask.to(device), output_hidden_states=layers == "all", return_dict=True
         )
-        if layers == "all":
-            vectors = torch.stack(output.hidden_states, dim=1)  # (B, L + 1, T, 2P)
-        else:
-            vectors = output.last_hidden_state  # (B, T, 2P)
-        vectors = vectors.float().cpu().numpy()
+        # (B, L + 1, T, 2P) or (B, T, 2P)
+        computed = torch.stack(output.hidden_states, dim=1) if layers == "all" else output.last_hidden_state
+        vectors = computed.float().cpu().numpy()
         return [vectors[i, ..., 1 : len(row) - 1, :].copy() for i, row in enumerate(rows)]
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from hf_elmo.configuration_elmo import ElmoConfig
 
@@ -45,6 +46,9 @@ class InitialState(nn.Module):
     With `config.initial_state == "warm"` the state is stored with the weights, one vector per layer and direction;
     otherwise it is zero and nothing is stored.
     """
+
+    cell: Tensor
+    hidden: Tensor
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -97,9 +101,10 @@ class CarriedState:
     def __init__(self) -> None:
         self._state: ElmoState | None = None
 
-    def take(self, model: nn.Module, batch_size: int) -> ElmoState:
+    def take(self, model: PreTrainedModel, batch_size: int) -> ElmoState:
         """The carried state of the first `batch_size` rows, zero for rows not seen yet."""
         like = next(model.parameters())
+        assert isinstance(model.config, ElmoConfig)
         fresh = ElmoState.zeros(model.config, batch_size, like=like)
         if self._state is None:
             return fresh

@@ -32,7 +32,7 @@ class LMHead(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
     def loss(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Mean negative log-likelihood in nats: of the sampled softmax while training if so configured, else the full one.
+        """Mean negative log-likelihood in nats, of the sampled softmax while training if so configured, else full.
 
         Args:
             x: top layer outputs of one direction.
@@ -64,8 +64,6 @@ class LMHead(nn.Module):
     def _negative_log_likelihood(self, x: Tensor, rows: Tensor) -> Tensor:
         losses = [
             F.cross_entropy(self.logits(chunk), chunk_rows, reduction="none")
-            for chunk, chunk_rows in zip(
-                x.split(_POSITIONS_PER_CHUNK), rows.split(_POSITIONS_PER_CHUNK), strict=True
-            )
+            for chunk, chunk_rows in zip(x.split(_POSITIONS_PER_CHUNK), rows.split(_POSITIONS_PER_CHUNK), strict=True)
         ]
         return torch.cat(losses)

@@ -34,9 +34,8 @@ def projected_lstm_sequence(
 
 
 class _Sequence(Function):
-
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         from_inputs: Tensor,
         cell: Tensor,

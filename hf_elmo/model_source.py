@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from huggingface_hub import constants
+from safetensors import SafetensorError
 from transformers.utils import logging
 
 from hf_elmo.configuration_elmo import ElmoConfig
@@ -30,7 +31,9 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
     """
     source = str(default_model_path() if name is None else name)
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
-        raise OSError(f"{source}: got a folder without a config.json; expected one made by save_pretrained or `hf-elmo convert`.")
+        raise OSError(
+            f"{source}: got a folder without a config.json; expected one made by save_pretrained or `hf-elmo convert`."
+        )
     try:
         config = ElmoConfig.get_config_dict(source, revision=revision)[0]
     except OSError as error:
@@ -40,8 +43,14 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
             f"{source}: got a model of type {config.get('model_type')!r}; expected {ElmoConfig.model_type!r}.  "
             "Weights in the original's format are converted by `hf-elmo convert OPTIONS.json WEIGHTS.hdf5 OUT_DIR`."
         )
-    with _without_progress_bars():
-        return ElmoModel.from_pretrained(source, revision=revision).eval()
+    try:
+        with without_progress_bars():
+            return ElmoModel.from_pretrained(source, revision=revision or "main").eval()
+    except SafetensorError as error:
+        raise ValueError(
+            f"{source}: cannot read its model.safetensors, which is damaged or cut off ({error}); "
+            "copy or download it again."
+        ) from error
 
 
 def _not_found(source: str, revision: str | None) -> str:
@@ -49,13 +58,13 @@ def _not_found(source: str, revision: str | None) -> str:
     at = f" at revision {revision!r}" if revision else ""
     return (
         f"no ELMo model {source!r}: looked for the folder {Path(source).absolute()} with a config.json, and for that id"
-        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  Without a network, use the "
-        "shipped model (name=None), or the path of a folder made by `hf-elmo convert` or copied from a machine that has one."
+        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  Without a network, use "
+        "the shipped model (None), or the path of a folder made by `hf-elmo convert` or copied from elsewhere."
     )
 
 
 @contextlib.contextmanager
-def _without_progress_bars() -> Iterator[None]:
+def without_progress_bars() -> Iterator[None]:
     """Loading takes a moment, and a component's user did not ask for a bar."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()

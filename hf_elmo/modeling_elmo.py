@@ -91,17 +91,23 @@ class ElmoLayer(GradientCheckpointingLayer):
         """
         inputs = F.dropout(hidden_states, self.dropout, self.training)  # (B, T, 2P)
         forward_inputs, backward_inputs = inputs.chunk(2, dim=-1)  # (B, T, P) each
-        forward_order, backward_order, step_mask = orders if orders is not None else (None, None, None)
-        forward, forward_cell, forward_hidden = _run(
-            self.forward_lstm, forward_inputs, cell[0], hidden[0], forward_order, step_mask
+        forward, backward, step_mask = (orders.forward, orders.backward, orders.step_mask) if orders else (None,) * 3
+        forward_outputs, forward_cell, forward_hidden = _run(
+            self.forward_lstm, forward_inputs, cell[0], hidden[0], forward, step_mask
         )
-        backward, backward_cell, backward_hidden = _run(
-            self.backward_lstm, backward_inputs, cell[1], hidden[1], backward_order, step_mask
+        backward_outputs, backward_cell, backward_hidden = _run(
+            self.backward_lstm, backward_inputs, cell[1], hidden[1], backward, step_mask
         )
-        outputs = torch.cat([forward, backward], dim=-1)  # (B, T, 2P)
+        outputs = torch.cat([forward_outputs, backward_outputs], dim=-1)  # (B, T, 2P)
         if self.skip:
             outputs = outputs + inputs
-        return outputs, torch.stack([forward_cell, backward_cell]), torch.stack([forward_hidden, backward_hidden])
+        if orders is not None:
+            outputs = outputs * orders.mask.unsqueeze(-1)
+        return (
+            outputs,
+            torch.stack([forward_cell, backward_cell]),
+            torch.stack([forward_hidden, backward_hidden]),
+        )
 
 
 def _run(
@@ -126,13 +132,21 @@ class ElmoPreTrainedModel(PreTrainedModel):
     config_class = ElmoConfig
     base_model_prefix = "elmo"
     main_input_name = "character_ids"
-    input_modalities = ("text",)
     supports_gradient_checkpointing = True
     _no_split_modules = ["ElmoLayer"]
     _can_record_outputs = {"hidden_states": ElmoLayer}
     # A pretrained biLM has no mix of its own; its untrained value is the plain average.
     _keys_to_ignore_on_load_missing = [r"scalar_mix\."]
     _keys_to_ignore_on_load_unexpected = [r"^lm_head\.", r"scalar_mix\."]
+
+    @classmethod
+    def is_custom_code(cls) -> bool:
+        """False: initial values are written with transformers' own functions, which spare loaded parameters.
+
+        Of code outside transformers it assumes otherwise, and then passes over every module that has no parameter of
+        its own, such as the LSTMs, leaving them with the values of plain linear layers.
+        """
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -167,10 +181,12 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.uniform_(module.embedding.weight, -1.0, 1.0)
             module.embedding.weight[module.embedding.padding_idx].zero_()
         for convolution in module.convolutions:
+            assert isinstance(convolution, nn.Conv1d)
             if self.config.character_activation == "relu":
                 init.uniform_(convolution.weight, -0.05, 0.05)
             else:
                 init.normal_(convolution.weight, std=(convolution.kernel_size[0] * convolution.in_channels) ** -0.5)
+            assert convolution.bias is not None
             init.zeros_(convolution.bias)
         if module.projection is not None:
             init.normal_(module.projection.weight, std=module.projection.in_features**-0.5)
@@ -212,6 +228,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the characters' embedding."""
+        assert isinstance(value, nn.Embedding)
         self.character_cnn.embedding = value
 
     @merge_with_config_defaults
@@ -230,7 +247,7 @@ class ElmoModel(ElmoPreTrainedModel):
         Args:
             character_ids: rows of character ids; a row of zeros is no word.
             attention_mask: 1 at words, 0 at padding, on any side; by default the rows that are not all zero.
-            input_ids: word ids, which the tokenizer returns too; accepted so that its output can be passed on, not read.
+            input_ids: word ids; accepted, since the tokenizer returns them too, and not read.
             backward_character_ids: where the backward direction reads a stream of its own, already in its reading
                 order; then no row is padded.
             state: the state before the first word, instead of the configured one.
@@ -258,7 +275,6 @@ class ElmoModel(ElmoPreTrainedModel):
         layers, final_cells, final_hiddens = [hidden_states], [], []
         for layer, cell, hidden in zip(self.layers, state.cell.unbind(), state.hidden.unbind(), strict=True):
             hidden_states, cell, hidden = layer(hidden_states, cell, hidden, orders)
-            hidden_states = hidden_states * mask.unsqueeze(-1) if orders is not None else hidden_states
             layers.append(hidden_states)
             final_cells.append(cell)
             final_hiddens.append(hidden)

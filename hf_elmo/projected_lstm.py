@@ -46,7 +46,8 @@ class ProjectedLSTM(nn.Module):
                 sequences are full.
 
         Shape:
-            inputs (B, T, P), cell (B, D), hidden (B, P), step_mask (B, T) → outputs (B, T, P), cell (B, D), hidden (B, P)
+            inputs (B, T, P), cell (B, D), hidden (B, P), step_mask (B, T)
+            → outputs (B, T, P), cell (B, D), hidden (B, P)
         """
         input_weight, hidden_weight = self.gates.weight.split(inputs.shape[-1], dim=1)  # (4D, P) each
         # The inputs of all steps at once: one large matrix product instead of T small ones.

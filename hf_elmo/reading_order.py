@@ -34,11 +34,13 @@ class ReadingOrders(NamedTuple):
 
     Attributes:
         forward, backward: order of each direction.
+        mask: (B, T) True at words, by position.
         step_mask: (B, T) True for the steps a row has.
     """
 
     forward: ReadingOrder
     backward: ReadingOrder
+    mask: Tensor
     step_mask: Tensor
 
 
@@ -59,6 +61,7 @@ def reading_orders(mask: Tensor) -> ReadingOrders:
     return ReadingOrders(
         forward=ReadingOrder(forward_steps, rank),
         backward=ReadingOrder(backward_steps, (last - rank).clamp(min=0)),
+        mask=mask,
         step_mask=step_mask,
     )
 

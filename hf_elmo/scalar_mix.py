@@ -19,7 +19,9 @@ class ScalarMix(nn.Module):
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
-        self.layers = list(range(config.num_hidden_layers + 1)) if config.mix_layers is None else list(config.mix_layers)
+        self.layers = (
+            list(range(config.num_hidden_layers + 1)) if config.mix_layers is None else list(config.mix_layers)
+        )
         self.layer_norm = config.mix_layer_norm
         self.eps = config.mix_layer_norm_eps
         self.l2 = config.mix_l2

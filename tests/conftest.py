@@ -2,10 +2,13 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("ci")
+# The models of most tests are so small that threads wait longer for each other than they compute.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,35 @@
+"""The `hf-elmo` command."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+
+from hf_elmo.version import __version__
+
+# name: (module, one line)
+COMMANDS = {
+    "convert": ("hf_elmo.cli.convert", "weights of the original programs to a model folder"),
+    "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    command = argparse.ArgumentParser(prog="hf-elmo", description="ELMo for Hugging Face transformers.")
+    command.add_argument("--version", action="version", version=__version__)
+    commands = command.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module_name, summary) in COMMANDS.items():
+        module = importlib.import_module(module_name)
+        sub = commands.add_parser(name, help=summary)
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    args = parser().parse_args(arguments)
+    status: int = args.run(args)
+    return status

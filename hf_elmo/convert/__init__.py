@@ -1,0 +1,1 @@
+"""Weights of the original programs, read into models of this package."""

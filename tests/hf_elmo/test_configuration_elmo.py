@@ -1,0 +1,75 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoConfig
+
+from hf_elmo import ElmoConfig
+from tests.hf_elmo.models import tiny_config
+
+
+def test_the_defaults_are_the_papers() -> None:
+    config = ElmoConfig()
+    assert (config.lstm_size, config.projection_size, config.hidden_size) == (4096, 512, 1024)
+    assert sum(count for _, count in config.character_filters) == 2048
+    assert config.num_mixed_layers == 3
+
+
+def test_default_filters_are_not_shared() -> None:
+    ElmoConfig().character_filters[0][1] = 7
+    assert ElmoConfig().character_filters[0] == [1, 32]
+
+
+def test_saving_and_loading_keeps_every_option(tmp_path: Path) -> None:
+    config = tiny_config(cell_clip=None, mix_layers=[0, 2], mix_layer_norm="token", initial_state="warm")
+    config.save_pretrained(tmp_path)
+    assert ElmoConfig.from_pretrained(tmp_path).to_dict() == config.to_dict()
+    assert isinstance(AutoConfig.from_pretrained(tmp_path), ElmoConfig)
+
+
+def test_zero_clips_mean_none() -> None:
+    config = tiny_config(cell_clip=0, projection_clip=0.0)
+    assert config.cell_clip is None
+    assert config.projection_clip is None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("lstm_size", 0, "lstm_size: got 0"),
+        ("lstm_size", "512", "lstm_size"),
+        ("max_characters_per_word", 2, "max_characters_per_word"),
+        ("character_filters", [[1, 4], [99, 4]], r"\[99, 4\]"),
+        ("character_filters", [], "empty"),
+        ("character_activation", "gelu", "'relu', 'tanh'"),
+        ("initial_state", "random", "'zero', 'warm', 'carry'"),
+        ("mix_layers", [0, 3], "top"),
+        ("mix_layers", [1, 1], "distinct"),
+        ("cell_clip", -1.0, "positive"),
+        ("dropout", 1.0, "dropout: got 1.0"),
+        ("mix_l2", -0.1, "mix_l2"),
+        ("vocab_size", 3, "vocab_size"),
+        ("lm_softmax", "hierarchical", "'sampled', 'full'"),
+    ],
+)
+def test_values_out_of_range_are_refused(option: str, value: Any, message: str) -> None:
+    with pytest.raises(Exception, match=message):
+        tiny_config(**{option: value})
+
+
+@pytest.mark.parametrize("typo", ["lstm_sise", "projecton_size", "num_hidden_layer", "character_filter"])
+def test_a_misspelt_option_is_refused_with_a_suggestion(typo: str) -> None:
+    with pytest.raises(ValueError, match="did you mean"):
+        ElmoConfig(**{typo: 3})
+
+
+def test_a_misspelt_option_in_a_file_is_refused(tmp_path: Path) -> None:
+    tiny_config().save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    options = json.loads(file.read_text())
+    options["lstm_dimm"] = 3
+    options["projection_sizes"] = 3
+    file.write_text(json.dumps(options))
+    with pytest.raises(ValueError, match="'projection_size'"):
+        ElmoConfig.from_pretrained(tmp_path)

@@ -1,0 +1,61 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_elmo.model_source import default_model_path, load_model
+from tests.hf_elmo.models import ids, random_lm, random_model
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    model = random_model()
+    model.save_pretrained(tmp_path)
+    loaded = load_model(tmp_path)
+    assert not loaded.training
+    torch.testing.assert_close(loaded(*ids([["a"]])).last_hidden_state, model(*ids([["a"]])).last_hidden_state)
+
+
+def test_a_language_model_gives_its_features(tmp_path: Path) -> None:
+    random_lm().save_pretrained(tmp_path)
+    assert load_model(tmp_path).scalar_mix is not None
+
+
+def test_the_shipped_model_is_small_and_computes_in_single_precision() -> None:
+    folder = default_model_path()
+    assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 5_000_000
+    assert json.loads((folder / "config.json").read_text())["dtype"] == "float32"
+    assert load_model().dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["nobody/no-elmo", "no-elmo", "/no/such/folder"])
+def test_an_unknown_name_says_where_it_was_looked_for(name: str) -> None:
+    with pytest.raises(OSError, match=f"no ELMo model '{name}'") as caught:
+        load_model(name)
+    for part in ("folder", "Hub", "cache", "HF_HUB_OFFLINE", "shipped model", "hf-elmo convert"):
+        assert part in str(caught.value)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"without a config\.json"):
+        load_model(tmp_path)
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ValueError, match="type 'bert'; expected 'elmo'"):
+        load_model(tmp_path)
+
+
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    random_model().save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"model\.safetensors") as caught:
+        load_model(tmp_path)
+    assert str(tmp_path) in str(caught.value)
