@@ -1,0 +1,100 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import spacy
+
+HEAVY = ("transformers", "h5py", "hf_elmo", "tokenizers", "safetensors", "rich")
+
+
+def run_python(code: str, **environment: str) -> str:
+    """Run code in a fresh process without a network and return what it printed."""
+    finished = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def test_a_blank_pipeline_imports_nothing_heavy():
+    added = json.loads(
+        run_python(
+            "import json, sys, spacy\n"
+            "before = set(sys.modules)\n"
+            "nlp = spacy.blank('en')\n"
+            "assert nlp.has_factory('elmo')\n"
+            "print(json.dumps(sorted(set(sys.modules) - before)))"
+        )
+    )
+    ours = [name for name in added if name.split(".")[0] == "spacy_elmo"]
+    assert ours == ["spacy_elmo", "spacy_elmo.entry_points"]
+    assert [name for name in added if name.split(".")[0] in HEAVY] == []
+
+
+def test_importing_the_package_imports_nothing_else():
+    added = json.loads(
+        run_python(
+            "import json, sys\n"
+            "before = set(sys.modules)\n"
+            "import spacy_elmo\n"
+            "print(json.dumps(sorted(set(sys.modules) - before)))"
+        )
+    )
+    assert "spacy_elmo" in added
+    assert {name.split(".")[0] for name in added} <= {"spacy_elmo", *sys.stdlib_module_names}
+
+
+def test_the_package_names_what_it_has():
+    import spacy_elmo
+    from hf_elmo.version import __version__
+    from spacy_elmo.vectors import restore_hooks
+
+    assert spacy_elmo.restore_hooks is restore_hooks
+    assert spacy_elmo.__version__ == __version__
+    with pytest.raises(AttributeError, match="restore_hoks"):
+        spacy_elmo.restore_hoks  # noqa: B018
+
+
+def test_a_fresh_machine_without_a_network_gives_vectors():
+    printed = run_python(
+        "import spacy\n"
+        "nlp = spacy.blank('en')\n"
+        "nlp.add_pipe('elmo')\n"
+        "doc = nlp('The dog let out a sharp bark .')\n"
+        "width = doc._.elmo.shape[1]\n"
+        "assert doc._.elmo.shape == (8, width) and doc._.elmo.dtype == 'float32'\n"
+        "assert all(token.has_vector and token.vector.shape == (width,) for token in doc)\n"
+        "assert doc[6].vector.any() and (doc[6].vector == doc._.elmo[6]).all()\n"
+        "print(width)"
+    )
+    assert int(printed) > 0
+
+
+def test_options_reach_the_component_and_the_saved_config(tiny_folder):
+    nlp = spacy.blank("en")
+    options = {"model": str(tiny_folder), "all_layers": True, "max_words_per_batch": 7, "set_vectors": False}
+    component = nlp.add_pipe("elmo", name="context", config=options)
+    assert component.name == "context"
+    assert (component.source, component.all_layers, component.max_words_per_batch) == (
+        str(tiny_folder),
+        True,
+        7,
+    )
+    assert component.set_vectors is False
+    assert nlp.config["components"]["context"] == {"factory": "elmo", "revision": None, **options}
+
+
+def test_a_misspelt_option_is_refused():
+    with pytest.raises(ValueError, match="all_layer"):
+        spacy.blank("en").add_pipe("elmo", config={"all_layer": True})
+
+
+def test_pipe_analysis_knows_what_is_assigned(nlp):
+    assert "doc._.elmo" in nlp.analyze_pipes()["summary"]["elmo"]["assigns"]
