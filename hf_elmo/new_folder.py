@@ -21,7 +21,7 @@ def new_folder(path: str | Path, *, replace_if: Callable[[Path], bool] | None = 
     path = Path(path)
     occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
     if occupied and not (replace_if is not None and replace_if(path)):
-        raise FileExistsError(f"{path}: is there already; expected a new or empty folder to write into.")
+        raise FileExistsError(f"{path}: is there already; expected a new or empty folder; choose another place.")
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     beside.mkdir()

@@ -1,0 +1,1 @@
+"""Pretraining of biLMs: text to prepared shards, shards to batches, and the training itself."""
