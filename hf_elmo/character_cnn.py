@@ -29,6 +29,7 @@ class Highway(nn.Module):
         self.transform = nn.Linear(size, size)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Gate between what is transformed and what is passed on."""
         gate = torch.sigmoid(self.carry(x))  # (..., n)
         return gate * torch.relu(self.transform(x)) + (1 - gate) * x
 
@@ -61,6 +62,7 @@ class CharacterCNN(nn.Module):
         self.widest = max(kernel_size for kernel_size, _ in config.character_filters)
 
     def forward(self, character_ids: Tensor) -> Tensor:
+        """Vectors of words, each by itself."""
         rows = character_ids.flatten(0, -2)  # (N, C)
         # How many words are distinct, and how long they are, depends on the data: a traced graph computes them all.
         if torch.compiler.is_compiling():

@@ -120,9 +120,7 @@ def _shown(value: object) -> str:
 
 def _word_list(words: Iterable[str]) -> list[str]:
     if isinstance(words, str | bytes):
-        raise TypeError(
-            f"expected a sequence of words, got the single string {_shown(words)}: put it in a list"
-        )
+        raise TypeError(f"expected a sequence of words, got the single string {_shown(words)}: put it in a list")
     return words if isinstance(words, list) else list(words)
 
 

@@ -330,6 +330,10 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         self.lm_head = LMHead(config)
         self.post_init()
 
+    def get_output_embeddings(self) -> None:
+        """None: the head has a row per word and the input one per character, so they are neither tied nor resized."""
+        return None
+
     @can_return_tuple
     def forward(
         self,

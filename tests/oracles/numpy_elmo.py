@@ -101,9 +101,7 @@ def lstm_step(
     return c, m if W_P is None else _clip(m @ W_P, proj_clip)
 
 
-def lstm(
-    x: np.ndarray, c: np.ndarray, h: np.ndarray, **cell: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def lstm(x: np.ndarray, c: np.ndarray, h: np.ndarray, **cell: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Runs `lstm_step` over x (T, P), in the order given -> every h (T, P), the last c, the last h."""
     outputs = []
     for x_t in x:
@@ -112,9 +110,7 @@ def lstm(
     return np.array(outputs), c, h
 
 
-def bilm(
-    x: np.ndarray, options: Options, weights: Weights, state: State | None = None
-) -> tuple[np.ndarray, State]:
+def bilm(x: np.ndarray, options: Options, weights: Weights, state: State | None = None) -> tuple[np.ndarray, State]:
     """Token vectors (T, P) -> the layers (L+1, T, 2P), forward half first, and the state left behind.
 
     Layer 0 is the token vector twice. The residual of the upper layers joins the output, not the state.

@@ -107,9 +107,7 @@ class PlainTorchElmo:
             x = F.linear(x, *self.projection)
         return x.view(*ids.shape[:2], -1)
 
-    def _bilm(
-        self, x: Tensor, lengths: Tensor, order: list[int], state: BatchState
-    ) -> tuple[Tensor, BatchState]:
+    def _bilm(self, x: Tensor, lengths: Tensor, order: list[int], state: BatchState) -> tuple[Tensor, BatchState]:
         active = [int((lengths > t).sum()) for t in range(x.shape[1])]  # rows not yet at their end, at each t
         layers, inputs = [torch.cat([x, x], dim=-1)], [x, x]
         for layer in range(self.sizes[0]):

@@ -99,9 +99,7 @@ def random_weights(options: Mapping[str, Any], seed: int, *, tame: bool = True) 
         weights[f"CNN/b_cnn_{i}"] = normal(count, scale=0.1)
     for k in range(options["char_cnn"]["n_highway"]):
         weights[f"CNN_high_{k}/W_carry"] = normal(n_f, n_f, scale=n_f**-0.5)
-        weights[f"CNN_high_{k}/b_carry"] = normal(
-            n_f, scale=0.1, mean=-1
-        )  # training starts at -2, almost shut
+        weights[f"CNN_high_{k}/b_carry"] = normal(n_f, scale=0.1, mean=-1)  # training starts at -2, almost shut
         weights[f"CNN_high_{k}/W_transform"] = normal(n_f, n_f, scale=n_f**-0.5)
         weights[f"CNN_high_{k}/b_transform"] = normal(n_f, scale=0.1)
     if n_f != P:

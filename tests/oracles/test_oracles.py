@@ -176,9 +176,7 @@ def test_states_are_matched_by_position():
     _, states = numpy_elmo.embed_batch([a, b], config, weights)
     _, states = numpy_elmo.embed_batch([c], config, weights, states)
     batch, _ = numpy_elmo.embed_batch([a, a, a], config, weights, states)
-    one_row, _ = numpy_elmo.embed_batch(
-        [a], config, weights, [numpy_elmo.embed_sentence(b, config, weights)[1]]
-    )
+    one_row, _ = numpy_elmo.embed_batch([a], config, weights, [numpy_elmo.embed_sentence(b, config, weights)[1]])
     assert np.array_equal(batch[1], one_row[0])
     assert np.array_equal(batch[2], numpy_elmo.embed_sentence(a, config, weights)[0])
     assert not np.allclose(batch[0], batch[2], atol=1e-3)
@@ -349,9 +347,7 @@ def tensorflow_name(name):
 
 
 @pytest.mark.parametrize("row", [0, 1])
-@pytest.mark.parametrize(
-    ("direction", "stream"), [(0, "tokens_characters"), (1, "tokens_characters_reverse")]
-)
+@pytest.mark.parametrize(("direction", "stream"), [(0, "tokens_characters"), (1, "tokens_characters_reverse")])
 def test_recorded_training_states(direction, stream, row, shared_dir):
     """What the LSTMs of bilm-tf hold after its first training batch, each direction on its own stream."""
     golden = shared_dir / "reference" / "bilm_training_golden"
