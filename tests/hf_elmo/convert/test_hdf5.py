@@ -67,7 +67,7 @@ def test_what_is_wrong_is_named(weights: dict[str, np.ndarray], message: str, tm
 
 def test_another_models_options_are_noticed(tmp_path: Path) -> None:
     options, file = original_files(tmp_path, random_weights.options("tiny", dim=32), WEIGHTS)
-    with pytest.raises(ValueError, match="both files belong to the same model"):
+    with pytest.raises(ValueError, match="belong to the same model"):
         read_hdf5(file, read_options(options))
 
 
