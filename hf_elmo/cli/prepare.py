@@ -78,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit status, 2 where the input is at fault."""
     from hf_elmo.pretraining.corpus import Source
-    from hf_elmo.pretraining.prepare import PrepareOptions, describe_report, prepare
+    from hf_elmo.pretraining.prepare import prepare
+    from hf_elmo.pretraining.prepare_options import PrepareOptions
+    from hf_elmo.pretraining.prepare_report import describe_report
 
     try:
         options = PrepareOptions(

@@ -1,15 +1,4 @@
-"""Batches from a prepared corpus: continuous streams for truncated back-propagation, or whole sentences.
-
-Words travel as positions in a table of the batch's distinct words, so that the character CNN runs once for
-each. A batch is a dictionary of numpy arrays, all int64 (N distinct words, C characters, B rows, T
-positions):
-
-* ``distinct_character_ids`` (N, C): spelling of the distinct words;
-* ``distinct_index`` (B, T): which of them the forward direction reads;
-* ``labels`` (B, T): word ids (row of words.txt + 1; 3, ``<UNK>``, for words outside the vocabulary; -100 for
-  none);
-* ``backward_distinct_index``, ``backward_labels`` (B, T): the same for the backward direction, in its reading
-  order (streams only).
+"""Batches of continuous text from a prepared corpus, for truncated back-propagation.
 
 Semantics as in bilm-tf's training. Needs neither torch nor spaCy.
 """
@@ -22,32 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from hf_elmo.pretraining.batches import NO_LABEL, Batch, DistinctWords, check_identity, check_rank, check_sizes
 from hf_elmo.pretraining.shards import TRAIN, PreparedCorpus, Shard
-from hf_elmo.pretraining.vocabulary import BOS_ROW, EOS_ROW, UNK_ROW, SpelledWords
+from hf_elmo.pretraining.vocabulary import BOS_ROW, EOS_ROW
 
-Batch = dict[str, np.ndarray]
 Shuffle = Literal["independent", "together"]
 Direction = Literal["forward", "backward"]
-NO_LABEL = -100
-
-
-class DistinctWords:
-    """Turns rows of the word table into the parts of a batch: spelling of the distinct words, positions,
-    labels.
-    """
-
-    def __init__(self, prepared: PreparedCorpus, *, vocab_size: int | None, max_characters_per_word: int) -> None:
-        self.vocab_size = prepared.check_vocab_size(vocab_size)
-        self.spelled = SpelledWords(prepared.words, max_characters_per_word=max_characters_per_word)
-
-    def labels(self, rows: np.ndarray) -> np.ndarray:
-        """Word ids of the same shape: shifted by one for the pad, ``<UNK>`` outside the vocabulary."""
-        return np.where(rows < self.vocab_size, rows, UNK_ROW).astype(np.int64) + 1
-
-    def distinct(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Character ids (N, C) of the distinct words, and the position of each of `rows` among them."""
-        distinct, index = np.unique(rows, return_inverse=True)
-        return self.spelled.character_ids(distinct), index.reshape(rows.shape).astype(np.int64)
 
 
 class _Stream(NamedTuple):
@@ -258,8 +227,8 @@ class StreamBatches:
         world_size: int = 1,
         max_characters_per_word: int = 50,
     ) -> None:
-        _check_sizes(batch_size=batch_size, unroll_steps=unroll_steps, world_size=world_size)
-        _check_rank(prepared, split, rank, world_size)
+        check_sizes(batch_size=batch_size, unroll_steps=unroll_steps, world_size=world_size)
+        check_rank(prepared, split, rank, world_size)
         if shuffle not in ("independent", "together"):
             raise ValueError(f'got shuffle={shuffle!r}, expected "independent" or "together"')
         self.prepared = prepared
@@ -335,7 +304,7 @@ class StreamBatches:
             ValueError: the state of other data, or of another batch size, seed, shuffle, split, rank or world
                 size.
         """
-        _check_identity(state["identity"], self._identity)
+        check_identity(state["identity"], self._identity)
         self.batches = int(state["batches"])
         self._forward.restore(state["forward"])
         self._backward.restore(state["backward"])
@@ -360,7 +329,7 @@ class HeldoutStreams:
         vocab_size: int | None = None,
         max_characters_per_word: int = 50,
     ) -> None:
-        _check_sizes(batch_size=batch_size, unroll_steps=unroll_steps)
+        check_sizes(batch_size=batch_size, unroll_steps=unroll_steps)
         prepared.split_report(split)
         self.prepared = prepared
         self.split = split
@@ -380,143 +349,6 @@ class HeldoutStreams:
             yield _stream_batch(self.words, forward_block, backward.next_block(self.unroll_steps))
 
 
-class SentenceBatches:
-    """Batches of whole sentences of like length, each independent of the others.
-
-    A batch has ``distinct_character_ids`` (N, C) with an all-zero row 0 for padding, ``distinct_index``,
-    ``attention_mask`` and ``labels`` (B, T): the words of the sentences with ``<S>`` and ``</S>``, padded at
-    the right. The labels are the word ids at their own places (the model shifts them for each direction),
-    -100 at padding.
-
-    Args:
-        prepared: the corpus.
-        split: which part of it.
-        words_per_batch: B·T at most, padding and boundaries counted; a longer sentence makes a batch of its
-            own.
-        vocab_size: V (default: as chosen at preparation).
-        seed: of all orders.
-        endless: True: forever, everything shuffled anew in every epoch. False: one pass by shards and falling
-            length.
-        rank, world_size: process r takes every `world_size`-th batch from the r-th on.
-        max_characters_per_word: C.
-
-    Raises:
-        ValueError: sizes out of range, no such split.
-    """
-
-    def __init__(
-        self,
-        prepared: PreparedCorpus,
-        split: str = TRAIN,
-        *,
-        words_per_batch: int,
-        vocab_size: int | None = None,
-        seed: int = 0,
-        endless: bool = True,
-        rank: int = 0,
-        world_size: int = 1,
-        max_characters_per_word: int = 50,
-    ) -> None:
-        _check_sizes(words_per_batch=words_per_batch, world_size=world_size)
-        _check_rank(prepared, split, rank, world_size)
-        self.prepared = prepared
-        self.split = split
-        self.words_per_batch = words_per_batch
-        self.endless = endless
-        self.words = DistinctWords(prepared, vocab_size=vocab_size, max_characters_per_word=max_characters_per_word)
-        self.batches = 0
-        self._seed = seed
-        self._rank = rank
-        self._world_size = world_size
-        self._identity = {
-            "words_per_batch": words_per_batch,
-            "seed": seed,
-            "endless": endless,
-            "split": split,
-            "rank": rank,
-            "world_size": world_size,
-            "words_sha256": prepared.report["words_sha256"],
-        }
-        self._place = (0, 0, 0)  # epoch, position in its order of shards, batch of the shard
-
-    def __iter__(self) -> Iterator[Batch]:
-        """From where the last iteration or `load_state_dict` left off; after a whole pass, from the start."""
-        files = self.prepared.shard_files(self.split)
-        while True:
-            epoch, position, done = self._place
-            if position == len(files):
-                self._place = (epoch + 1, 0, 0)
-                if not self.endless:
-                    return
-                continue
-            number = int(self._order(len(files), epoch, 0)[position])
-            shard = self.prepared.read_shard(files[number])
-            batches = self._batches_of_shard(shard, epoch, number)
-            for batch in range(done, len(batches)):
-                self.batches += 1
-                self._place = (epoch, position, batch + 1)
-                yield self._batch(shard, batches[batch])
-            self._place = (epoch, position + 1, 0)
-
-    @property
-    def epoch(self) -> float:
-        """Epochs read so far, in whole shards."""
-        epoch, position, _ = self._place
-        return epoch + position / len(self.prepared.shard_files(self.split))
-
-    def state_dict(self) -> dict[str, Any]:
-        """JSON-able."""
-        return {"identity": dict(self._identity), "batches": self.batches, "place": list(self._place)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on exactly where `state_dict` was taken.
-
-        Raises:
-            ValueError: the state of other data or settings.
-        """
-        _check_identity(state["identity"], self._identity)
-        self.batches = int(state["batches"])
-        epoch, position, done = state["place"]
-        self._place = (int(epoch), int(position), int(done))
-
-    def _batches_of_shard(self, shard: Shard, epoch: int, number: int) -> list[np.ndarray]:
-        order = self._order(shard.sentences, epoch, 1 + number)
-        positions = np.diff(shard.offsets)[order] + 2
-        by_length = np.argsort(-positions, kind="stable")
-        order, widths = order[by_length], positions[by_length].tolist()
-        batches, begin = [], 0
-        while begin < len(order):
-            size = max(1, self.words_per_batch // widths[begin])
-            batches.append(order[begin : begin + size])
-            begin += size
-        if self.endless:
-            shuffled = np.random.default_rng([self._seed, epoch, 1 + number, 1]).permutation(len(batches))
-            batches = [batches[index] for index in shuffled]
-        return batches[self._rank :: self._world_size]
-
-    def _batch(self, shard: Shard, sentences: np.ndarray) -> Batch:
-        begins = shard.offsets[sentences][:, None]  # (B, 1)
-        lengths = shard.offsets[sentences + 1][:, None] - begins  # (B, 1)
-        places = np.arange(lengths.max() + 2)[None, :]  # (1, T)
-        is_word = (places >= 1) & (places <= lengths)  # (B, T)
-        is_padding = places > lengths + 1
-        rows = shard.words[np.where(is_word, begins + places - 1, 0)]  # (B, T)
-        rows = np.where(is_word, rows, np.where(places == 0, BOS_ROW, EOS_ROW))
-        character_ids, index = self.words.distinct(rows)
-        padding = np.zeros((1, character_ids.shape[1]), np.int64)
-        return {
-            "distinct_character_ids": np.concatenate([padding, character_ids]),
-            "distinct_index": np.where(is_padding, 0, index + 1),
-            "attention_mask": (~is_padding).astype(np.int64),
-            "labels": np.where(is_padding, NO_LABEL, self.words.labels(rows)),
-        }
-
-    def _order(self, size: int, epoch: int, what: int) -> np.ndarray:
-        if not self.endless:
-            return np.arange(size)
-        return np.random.default_rng([self._seed, epoch, what, 0]).permutation(size)
-
-
 def _stream_batch(
     words: DistinctWords, forward: tuple[np.ndarray, np.ndarray], backward: tuple[np.ndarray, np.ndarray]
 ) -> Batch:
@@ -529,26 +361,3 @@ def _stream_batch(
         "backward_distinct_index": index[1],
         "backward_labels": labels[1],
     }
-
-
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"got {name}={size}, expected at least 1")
-
-
-def _check_rank(prepared: PreparedCorpus, split: str, rank: int, world_size: int) -> None:
-    if not 0 <= rank < world_size:
-        raise ValueError(f"got rank={rank} of world_size={world_size}, expected 0 <= rank < world_size")
-    sentences = int(prepared.split_report(split)["sentences"])
-    if sentences < world_size:
-        raise ValueError(
-            f"got {sentences} sentences in {split!r} for {world_size} processes, expected at least one each"
-        )
-
-
-def _check_identity(got: dict[str, Any], expected: dict[str, Any]) -> None:
-    differing = [name for name in expected if got.get(name) != expected[name]]
-    if differing:
-        parts = ", ".join(f"{name} {got.get(name)!r} (expected {expected[name]!r})" for name in differing)
-        raise ValueError(f"got a data state with another {parts}; resume with the settings it was saved with")

@@ -9,7 +9,8 @@ import pytest
 
 from hf_elmo.cli import prepare as command
 from hf_elmo.pretraining.corpus import Source, SpacySentences, read_documents
-from hf_elmo.pretraining.prepare import PrepareOptions, prepare
+from hf_elmo.pretraining.prepare import prepare
+from hf_elmo.pretraining.prepare_options import PrepareOptions
 from hf_elmo.pretraining.shards import PreparedCorpus
 from tests.hf_elmo.pretraining.prepared_corpora import prepare_sentences, sentences_of
 
@@ -52,7 +53,7 @@ def test_shards_hold_what_spacy_gives_and_the_report_counts_it(texts, tmp_path):
 
 
 def test_processes_change_nothing(texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_elmo.pretraining.prepare._CHUNK_CHARACTERS", 3_000)
+    monkeypatch.setattr("hf_elmo.pretraining.chunks._CHUNK_CHARACTERS", 3_000)
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder, processes in zip(folders, (1, 2), strict=True):
         options = PrepareOptions(processes=processes, heldout_share=0.3, shard_words=1_000)
@@ -107,7 +108,7 @@ def test_given_vocabulary_is_kept(tmp_path):
 
 
 def test_training_shards_mix_the_sources(tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_elmo.pretraining.prepare._CHUNK_CHARACTERS", 50)
+    monkeypatch.setattr("hf_elmo.pretraining.chunks._CHUNK_CHARACTERS", 50)
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(f"{name} {name} {name}\n" * 400)
     sources = [Source(name, str(tmp_path / f"{name}.txt"), "sentences") for name in "ab"]
@@ -132,7 +133,7 @@ def test_one_billion_word_folder_is_read_as_it_is(tmp_path):
 
 
 def test_progress_reaches_the_end(texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("hf_elmo.pretraining.prepare._CHUNK_CHARACTERS", 3_000)
+    monkeypatch.setattr("hf_elmo.pretraining.chunks._CHUNK_CHARACTERS", 3_000)
     seen = []
     prepared = prepare([Source("t", str(texts))], tmp_path / "out", progress=seen.append)
     read = [progress.bytes_read for progress in seen]

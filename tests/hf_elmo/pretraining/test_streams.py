@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -8,23 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_elmo.pretraining.shards import PreparedCorpus
-from hf_elmo.pretraining.streams import HeldoutStreams, SentenceBatches, StreamBatches
-from tests.hf_elmo.pretraining.prepared_corpora import prepare_sentences, sentences_of
-from tests.oracles.numpy_elmo import word_to_ids
+from hf_elmo.pretraining.streams import HeldoutStreams, StreamBatches
+from tests.hf_elmo.pretraining.prepared_corpora import (
+    HELDOUT,
+    SENTENCES,
+    equal,
+    ids_of,
+    prepare_sentences,
+    sentences_of,
+    spelling,
+)
 
-SENTENCES = [[f"w{number}"] + [f"v{number % 7}"] * (number % 5) for number in range(40)]
-HELDOUT = [[f"h{number}"] + ["v1"] * (number % 4) for number in range(17)]
 BOUNDARIES = {"forward": ("<S>", "</S>"), "backward": ("</S>", "<S>")}
 PREFIX = {"forward": "", "backward": "backward_"}
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory) -> PreparedCorpus:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hf_elmo.pretraining.prepare._CHUNK_CHARACTERS", 40)
-        folder = tmp_path_factory.mktemp("corpus")
-        return prepare_sentences(folder, SENTENCES, {"h": HELDOUT}, shard_words=25)
 
 
 def naive_batches(sentences, batch_size, steps, direction):
@@ -51,11 +46,6 @@ def naive_batches(sentences, batch_size, steps, direction):
         yield inputs, targets
 
 
-@cache
-def spelling(words):
-    return {tuple(word_to_ids(word)): word for word in words}
-
-
 def inputs_of(batch, prepared, direction="forward"):
     """The words a direction reads, from their spelling."""
     spelled = spelling(tuple(prepared.words))
@@ -79,15 +69,6 @@ def order_read(prepared, direction, count, **options):
         if len(sentences) == count:
             return sentences
     raise AssertionError("the stream ended")
-
-
-def ids_of(words, prepared, vocab_size):
-    rows = {word: row for row, word in enumerate(prepared.words)}
-    return [[rows[word] + 1 if rows[word] < vocab_size else 3 for word in line] for line in words]
-
-
-def equal(one, other):
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 class TestStreamBatches:
@@ -243,72 +224,6 @@ class TestHeldoutStreams:
         streams = HeldoutStreams(prepared, "heldout-h", batch_size=4, unroll_steps=3)
         for one, other in zip(streams, streams, strict=True):
             assert equal(one, other)
-
-
-class TestSentenceBatches:
-    @pytest.mark.parametrize("endless", [True, False])
-    @given(words_per_batch=st.integers(1, 40), vocab_size=st.integers(4, 40))
-    def test_every_sentence_once_padded_and_labelled(self, prepared, endless, words_per_batch, vocab_size):
-        options = {"words_per_batch": words_per_batch, "vocab_size": vocab_size, "endless": endless}
-        got = []
-        for batch in SentenceBatches(prepared, **options):
-            self.check_batch(batch, prepared, words_per_batch, vocab_size)
-            got += self.sentences_of_batch(batch, prepared)
-            if endless and len(got) == len(SENTENCES):
-                break
-        assert Counter(map(tuple, got)) == Counter(map(tuple, SENTENCES))
-
-    @staticmethod
-    def sentences_of_batch(batch, prepared):
-        spelled = spelling(tuple(prepared.words))
-        ids = batch["distinct_character_ids"][batch["distinct_index"]]  # (B, T, C)
-        words = [[spelled.get(tuple(word)) for word in row] for row in ids.tolist()]
-        return [[word for word in row if word not in ("<S>", "</S>", None)] for row in words]
-
-    def check_batch(self, batch, prepared, words_per_batch, vocab_size):
-        B, T = batch["labels"].shape
-        assert B == 1 or words_per_batch >= B * T
-        assert not batch["distinct_character_ids"][0].any()
-        for row, words in enumerate(self.sentences_of_batch(batch, prepared)):
-            padding = T - len(words) - 2
-            [ids] = ids_of([["<S>", *words, "</S>"]], prepared, vocab_size)
-            assert batch["labels"][row].tolist() == ids + [-100] * padding
-            assert batch["attention_mask"][row].tolist() == [1] * len(ids) + [0] * padding
-            assert (batch["distinct_index"][row] > 0).tolist() == [True] * len(ids) + [False] * padding
-
-    def test_epochs_differ_and_processes_share(self, prepared):
-        def firsts(count, **options):
-            batches = SentenceBatches(prepared, words_per_batch=20, **options)
-            return [self.sentences_of_batch(batch, prepared) for batch in islice(batches, count)]
-
-        per_epoch = len(firsts(1000, endless=False))
-        two_epochs = firsts(2 * per_epoch)
-        assert two_epochs[:per_epoch] != two_epochs[per_epoch:]
-        shared = [
-            sentence
-            for rank in range(2)
-            for batch in SentenceBatches(prepared, words_per_batch=20, endless=False, rank=rank, world_size=2)
-            for sentence in self.sentences_of_batch(batch, prepared)
-        ]
-        assert Counter(map(tuple, shared)) == Counter(map(tuple, SENTENCES))
-
-    @given(before=st.integers(0, 50))
-    def test_resuming_goes_on_exactly(self, prepared, before):
-        straight = SentenceBatches(prepared, words_per_batch=20, seed=3)
-        going = iter(straight)
-        for _ in range(before):
-            next(going)
-        resumed = SentenceBatches(prepared, words_per_batch=20, seed=3)
-        resumed.load_state_dict(json.loads(json.dumps(straight.state_dict())))
-        for one, other in zip(islice(going, 20), resumed, strict=False):
-            assert equal(one, other)
-        with pytest.raises(ValueError, match="seed 3"):
-            SentenceBatches(prepared, words_per_batch=20).load_state_dict(straight.state_dict())
-
-    def test_like_lengths_come_together(self, tmp_path):
-        prepared = prepare_sentences(tmp_path, [["w"] * (1 + number % 20) for number in range(400)])
-        masks = [batch["attention_mask"] for batch in SentenceBatches(prepared, words_per_batch=200, endless=False)]
-        assert sum(mask.sum() for mask in masks) > 0.9 * sum(mask.size for mask in masks)
 
 
 def test_streams_of_one_sentence_a_corpus(tmp_path):
