@@ -1,6 +1,5 @@
 """Perplexity of a biLM on held-out text (Peters et al. 2018, section 3.4)."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -60,5 +59,6 @@ def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]
     model.train(was_training)
     if min(counts) == 0:
         raise ValueError("perplexity: got no word to predict; expected held-out text of at least one sentence.")
-    forward, backward = (float(total) / count for total, count in zip(sums, counts, strict=True))
-    return Perplexity(math.exp(forward), math.exp(backward), math.exp((forward + backward) / 2), counts[0])
+    losses = sums / torch.tensor(counts)  # (2,)
+    forward, backward = losses.exp().tolist()
+    return Perplexity(forward, backward, losses.mean().exp().item(), counts[0])

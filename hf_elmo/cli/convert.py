@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 DESCRIPTION = """Turns options.json and weights.hdf5, as AllenNLP and bilm-tf read them, into a folder that
-AutoModel.from_pretrained and nlp.add_pipe("elmo", config={"name": ...}) load."""
+AutoModel.from_pretrained and nlp.add_pipe("elmo", config={"model": ...}) load."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,8 @@ from hf_elmo.version import __version__
 COMMANDS = {
     "convert": ("hf_elmo.cli.convert", "weights of the original programs to a model folder"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
+    "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
+    "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 
 

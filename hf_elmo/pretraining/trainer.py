@@ -1,0 +1,329 @@
+"""Pretraining with transformers' Trainer: streams, truncated backpropagation through time, exact resume."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import Trainer, TrainerState, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_checkpoints
+
+from hf_elmo.initial_state import ElmoState
+from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
+from hf_elmo.perplexity import perplexity
+from hf_elmo.pretraining.streams import StreamBatches
+
+Batch = Mapping[str, np.ndarray]
+
+_SECONDS = "training_seconds"
+_WRITING = ".writing"
+
+
+class StreamDataset(IterableDataset):
+    """The streams as what a `DataLoader` reads."""
+
+    def __init__(self, streams: StreamBatches) -> None:
+        self.streams = streams
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return map(model_inputs, self.streams)
+
+
+def model_inputs(batch: Batch) -> dict[str, Tensor]:
+    """The model's arguments for one batch of streams, whose words come as rows of a table of distinct words.
+
+    Shape:
+        distinct_character_ids (N, C), distinct_index, backward_distinct_index, labels, backward_labels (B, T)
+        → character_ids, backward_character_ids (B, T, C), labels, backward_labels (B, T)
+    """
+    rows = torch.from_numpy(batch["distinct_character_ids"])
+    return {
+        "character_ids": rows[torch.from_numpy(batch["distinct_index"])],
+        "backward_character_ids": rows[torch.from_numpy(batch["backward_distinct_index"])],
+        "labels": torch.from_numpy(batch["labels"]),
+        "backward_labels": torch.from_numpy(batch["backward_labels"]),
+    }
+
+
+class BiLMTrainer(Trainer):
+    """A Trainer whose rows are streams: the LSTM state goes on from batch to batch, and gradients stop at the edge.
+
+    Each process reads streams of its own and keeps their state; both are part of a checkpoint, which is written beside
+    its place and renamed when complete.  A run resumed from a checkpoint goes on bit by bit as it would have.
+
+    Args:
+        model: the biLM.
+        args: transformers' arguments; `max_steps` is required, streams have no end.
+        streams: this process's share of the training text.
+        heldout: per name a function that begins a pass over held-out text.
+        loss_scale: factor on the loss whose gradient is taken; the reference's is the number of unrolled steps, which
+            matters to Adagrad and to clipping.  The logged loss is without it, the logged norm of the gradient with it.
+        kwargs: as in Trainer.
+
+    Raises:
+        ValueError: no number of updates, or several GPUs in one process.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: ElmoForPreTraining,
+        args: TrainingArguments,
+        streams: StreamBatches,
+        heldout: Mapping[str, Callable[[], Iterable[Batch]]] | None = None,
+        loss_scale: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        _check_arguments(args)
+        # Resuming sets the streams themselves; replaying them from their start would read them twice.
+        args.ignore_data_skip = True
+        args.remove_unused_columns = False
+        self.streams = streams
+        self.heldout = dict(heldout or {})
+        # Trainer wants to see an evaluation set; `evaluate` reads `heldout` itself.
+        super().__init__(model=model, args=args, eval_dataset=self.heldout or None, **kwargs)
+        vars(model.config).pop("use_cache", None)  # Trainer sets it for every model, and it would be saved
+        self.loss_scale = loss_scale
+        self._state: ElmoState | None = None
+        self._output_dir: str | None = None
+        self._started = self._last_log = time.perf_counter()
+        self._seconds_before = 0.0
+        self._words_since_log = 0
+
+    def get_train_dataloader(self) -> DataLoader:
+        """Batches as the streams give them: neither collated nor shared out among processes once more.
+
+        None is read in advance, so that between two updates the streams stand where training does.
+        """
+        # Its own generator: a loader draws a seed, and from torch's a resumed run would draw one time more.
+        return DataLoader(StreamDataset(self.streams), batch_size=None, generator=torch.Generator())
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        """The scaled loss; keeps the state for the next batch."""
+        output: ElmoForPreTrainingOutput = model(**inputs, state=self._state)
+        assert output.state is not None
+        self._state = output.state.detach()
+        self._words_since_log += inputs["labels"].numel()
+        loss = output["loss"] * self.loss_scale
+        return (loss, output) if return_outputs else loss
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        """One forward and backward pass; returns the loss without `loss_scale`, for the log.
+
+        Raises:
+            FloatingPointError: the loss is no number; nothing is updated or saved any more.
+        """
+        loss = super().training_step(*args, **kwargs) / self.loss_scale
+        if not torch.isfinite(loss):
+            raise FloatingPointError(self._diverged(f"a loss of {loss.item()} at update {self.state.global_step + 1}"))
+        return loss
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        """0, for "not counted": Trainer's estimate would take every character for a word."""
+        return 0
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Perplexity of every held-out text by the full softmax: average, forward and backward.
+
+        `eval_loss` is the mean of the texts' losses in nats per word, for what wants a single number.
+        """
+        model = self.accelerator.unwrap_model(self.model)
+        results = {name: perplexity(model, map(model_inputs, batches())) for name, batches in self.heldout.items()}
+        metrics: dict[str, float] = {}
+        for name, result in results.items():
+            metrics[f"{metric_key_prefix}_{name}_perplexity"] = result.average
+            metrics[f"{metric_key_prefix}_{name}_forward_perplexity"] = result.forward
+            metrics[f"{metric_key_prefix}_{name}_backward_perplexity"] = result.backward
+        if results:
+            metrics[f"{metric_key_prefix}_loss"] = float(
+                np.mean([np.log(result.average) for result in results.values()])
+            )
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the speed and the time, the epochs of the text, and which softmax the training loss belongs to."""
+        if "loss" in logs:
+            softmax = "sampled" if self.accelerator.unwrap_model(self.model).lm_head.sampled else "full"
+            logs = {f"{softmax}_softmax_loss": logs["loss"], **logs}
+            now = time.perf_counter()
+            words = self._words_since_log * self.args.world_size
+            logs["words_per_second"] = round(words / (now - self._last_log), 1)
+            logs[_SECONDS] = round(self.training_seconds, 1)
+            self._last_log, self._words_since_log = now, 0
+        # To Trainer the whole run is one epoch, and a resumed one begins at 0 again.
+        self.state.epoch = self.streams.epoch
+        super().log(logs, start_time)
+
+    @property
+    def words_per_update(self) -> int:
+        """In each direction, over all processes and accumulated batches."""
+        per_batch = self.streams.batch_size * self.streams.unroll_steps
+        return per_batch * self.args.gradient_accumulation_steps * self.args.world_size
+
+    @property
+    def training_seconds(self) -> float:
+        """Time since the start, evaluation and checkpoints included; of earlier runs what led to the checkpoint."""
+        return self._seconds_before + time.perf_counter() - self._started
+
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Any = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
+        """As in Trainer; True resumes from the last checkpoint of the output folder.
+
+        Raises:
+            FileNotFoundError: no checkpoint, or one of another number of processes.
+            ValueError: a checkpoint of other text or settings.
+            FloatingPointError: the loss is no number.
+        """
+        self._started = self._last_log = time.perf_counter()
+        if not resume_from_checkpoint:
+            return super().train(None, trial, ignore_keys_for_eval)
+        checkpoint = self._checkpoint(resume_from_checkpoint)
+        self._load_streams(checkpoint)
+        state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+        self._seconds_before = max((entry.get(_SECONDS, 0.0) for entry in state.log_history), default=0.0)
+        if state.global_step >= self.args.max_steps:  # Trainer would make one more update
+            best = state.best_model_checkpoint if self.args.load_best_model_at_end else None
+            self._load_from_checkpoint(best or str(checkpoint))
+            self.state = state
+            return TrainOutput(state.global_step, 0.0, {})
+        return super().train(str(checkpoint), trial, ignore_keys_for_eval)
+
+    @property
+    def _output_folder(self) -> Path:
+        return Path(self.args.output_dir or ".")
+
+    def _last_checkpoint(self) -> str | None:
+        return get_last_checkpoint(self._output_folder) if self._output_folder.is_dir() else None
+
+    def _checkpoint(self, resume_from: str | bool) -> Path:
+        found = self._last_checkpoint() if resume_from is True else str(resume_from)
+        if found is None or not (Path(found) / TRAINER_STATE_NAME).is_file():
+            raise FileNotFoundError(
+                f"resume_from_checkpoint: got {found or str(self._output_folder)!r}, which holds no checkpoint; "
+                "expected the output folder of an earlier run (true), or one of its folders checkpoint-N."
+            )
+        return Path(found)
+
+    def _load_streams(self, checkpoint: Path) -> None:
+        """Where this process's streams stood, and the LSTM state that belongs there."""
+        tensors_file, cursor_file = self._stream_files(checkpoint)
+        if not tensors_file.is_file() or not cursor_file.is_file():
+            raise FileNotFoundError(
+                f"{checkpoint}: holds no streams of process {self.args.process_index} of {self.args.world_size}; "
+                "resume with as many processes as it was saved with."
+            )
+        tensors = load_file(tensors_file)
+        self._state = ElmoState(*(tensors[name].to(self.args.device) for name in ElmoState._fields))
+        self.streams.load_state_dict(json.loads(cursor_file.read_text(encoding="utf-8")))
+
+    def _save_streams(self, checkpoint: Path) -> None:
+        assert self._state is not None
+        tensors_file, cursor_file = self._stream_files(checkpoint)
+        save_file({name: value.contiguous() for name, value in self._state._asdict().items()}, tensors_file)
+        cursor_file.write_text(json.dumps(self.streams.state_dict()), encoding="utf-8")
+
+    def _stream_files(self, checkpoint: Path) -> tuple[Path, Path]:
+        rank = self.args.process_index
+        return checkpoint / f"stream_state-{rank}.safetensors", checkpoint / f"stream_cursor-{rank}.json"
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return self._output_dir or super()._get_output_dir(trial)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Trainer's checkpoint and the streams, written into a folder beside and moved when all of it is there."""
+        output_dir = self._output_folder
+        writing = output_dir / _WRITING
+        name = f"checkpoint-{self.state.global_step}"
+        if self.args.should_save:
+            shutil.rmtree(writing, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        self._output_dir = str(writing)
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self._output_dir = None
+        self._save_streams(writing / name)
+        self.accelerator.wait_for_everyone()
+        if self.state.best_model_checkpoint == str(writing / name):
+            self.state.best_model_checkpoint = str(output_dir / name)
+        if self.args.should_save:
+            self.state.save_to_json(str(writing / name / TRAINER_STATE_NAME))
+            shutil.rmtree(output_dir / name, ignore_errors=True)
+            (writing / name).rename(output_dir / name)
+            shutil.rmtree(writing)
+            rotate_checkpoints(
+                str(output_dir),
+                save_total_limit=self.args.save_total_limit,
+                best_model_checkpoint=self.state.best_model_checkpoint,
+            )
+        self.accelerator.wait_for_everyone()
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """As in Trainer.
+
+        Raises:
+            FloatingPointError: a parameter is no number; nothing was written.
+        """
+        self._check_parameters()
+        super().save_model(output_dir, _internal_call)
+
+    def _check_parameters(self) -> None:
+        """A gradient may have been none after a loss that was a number."""
+        for name, parameter in self.accelerator.unwrap_model(self.model).named_parameters():
+            if not torch.isfinite(parameter).all():
+                raise FloatingPointError(
+                    self._diverged(f"values of {name} that are no numbers after update {self.state.global_step}")
+                )
+
+    def _diverged(self, got: str) -> str:
+        last = self._last_checkpoint()
+        resume = "There is no checkpoint yet" if last is None else f"The last usable checkpoint is {last}"
+        return (
+            f"training diverged: got {got}.  {resume}; resume with a lower max_grad_norm, or start again with a lower "
+            "learning_rate (a checkpoint keeps its own)."
+        )
+
+
+def _check_arguments(args: TrainingArguments) -> None:
+    if args.max_steps <= 0:
+        raise ValueError(f"max_steps: got {args.max_steps}; expected the number of updates, since streams have no end.")
+    if args.n_gpu > 1:
+        raise ValueError(
+            f"got {args.n_gpu} GPUs for one process; expected one each, since every process keeps the state of its own "
+            f"streams: start with `torchrun --nproc_per_node {args.n_gpu}`, or choose one by CUDA_VISIBLE_DEVICES."
+        )
+    if args.auto_find_batch_size:
+        raise ValueError("auto_find_batch_size: got true; expected false, since the streams are there before training.")
+    if args.push_to_hub:
+        raise ValueError(
+            "push_to_hub: got true; expected false.  Upload the folder that `hf-elmo publish` makes of the run."
+        )
+    for option in ("save_strategy", "eval_strategy", "logging_strategy"):
+        if str(getattr(args, option).value) == "epoch":
+            raise ValueError(
+                f'{option}: got "epoch"; expected "steps" or "no", since streams run on over their epochs.'
+            )
