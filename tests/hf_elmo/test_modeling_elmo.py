@@ -242,3 +242,16 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
         gradients.append([p.grad for p in model.parameters()])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_mixed_precision_trains() -> None:
+    """Matrix products in bfloat16, the recurrence in float32: near the loss of full precision, gradients everywhere."""
+    model = random_lm(dropout=0.0, lm_softmax="full").train()
+    character_ids, mask = ids(SENTENCES)
+    streams = {"backward_character_ids": character_ids, "backward_labels": mask * 5}
+    expected = model(character_ids, labels=mask * 5, **streams).loss
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(character_ids, labels=mask * 5, **streams).loss
+    loss.backward()
+    torch.testing.assert_close(loss.float(), expected, rtol=0.02, atol=0)
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
