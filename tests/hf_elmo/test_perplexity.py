@@ -47,7 +47,7 @@ def evaluate(model, prepared, *, batch_size=1, unroll_steps=4, **options) -> Per
 
 
 def losses_by_hand(model, prepared, direction: int) -> np.ndarray:
-    """ELMO_SPEC section 8 in NumPy, float64: one row that reads all sentences one after the other, in one pass."""
+    """By definition, in NumPy and float64: one row that reads all sentences one after the other, in one pass."""
     vocabulary = {word: row for row, word in enumerate(prepared.vocabulary(VOCAB_SIZE))}
     first, last = BOUNDARIES if direction == 0 else BOUNDARIES[::-1]
     read, predicted = [], []

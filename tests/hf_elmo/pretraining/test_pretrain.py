@@ -33,7 +33,7 @@ MODEL = {
     "lstm_size": 10,
     "num_negative_samples": 8,
 }
-# Parameters by ELMO_SPEC section 7; projection, cells, highway layers.
+# Parameters of the published models; projection, cells, highway layers.
 PUBLISHED = {
     "original": (93_600_848, 512, 4096, 2),
     "medium": (28_027_728, 256, 2048, 1),

@@ -23,7 +23,7 @@ PREFIX = {"forward": "", "backward": "backward_"}
 
 
 def naive_batches(sentences, batch_size, steps, direction):
-    """ELMO_SPEC section 8 read literally: a row takes the next sentence when one id or less is left of the
+    """The reference's reader taken literally: a row takes the next sentence when one id or less is left of the
     last.
     """
     first, last = BOUNDARIES[direction]
