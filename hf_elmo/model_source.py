@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import constants
 from safetensors import SafetensorError
@@ -27,7 +28,7 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
 
     Raises:
         OSError: no such folder, and nothing of that name on the Hub or in its local cache.
-        ValueError: found, but not an ELMo model.
+        ValueError: found, but not an ELMo model, or one whose weights are damaged or belong to another configuration.
     """
     source = str(default_model_path() if name is None else name)
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
@@ -43,14 +44,30 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
             f"{source}: got a model of type {config.get('model_type')!r}; expected {ElmoConfig.model_type!r}.  "
             "Weights in the original's format are converted by `hf-elmo convert OPTIONS.json WEIGHTS.hdf5 OUT_DIR`."
         )
+    return _load(source, revision)
+
+
+def _load(source: str, revision: str | None) -> ElmoModel:
+    """Load weights that are known to be an ELMo's; none may be left at a random value."""
     try:
         with without_progress_bars():
-            return ElmoModel.from_pretrained(source, revision=revision or "main").eval()
+            loaded: Any = ElmoModel.from_pretrained(
+                source, revision=revision or "main", output_loading_info=True, ignore_mismatched_sizes=True
+            )
     except SafetensorError as error:
         raise ValueError(
             f"{source}: cannot read its model.safetensors, which is damaged or cut off ({error}); "
             "copy or download it again."
         ) from error
+    model: ElmoModel
+    model, info = loaded
+    wrong = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+    if wrong:
+        raise ValueError(
+            f"{source}: got weights that do not fit its config.json, {wrong[0]} and {len(wrong) - 1} more are missing "
+            "or of another shape; expected both files from one model."
+        )
+    return model.eval()
 
 
 def _not_found(source: str, revision: str | None) -> str:

@@ -59,3 +59,11 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"model\.safetensors") as caught:
         load_model(tmp_path)
     assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [{"lstm_size": 12}, {"num_hidden_layers": 3}])
+def test_weights_of_another_configuration_are_refused(changes: dict[str, int], tmp_path: Path) -> None:
+    random_model().save_pretrained(tmp_path)
+    random_model(**changes).config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"layers\.\d.* of another shape; expected both files from one model"):
+        load_model(tmp_path)
