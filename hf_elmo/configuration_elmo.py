@@ -27,6 +27,7 @@ _TRANSFORMERS_KEYS = frozenset(
         "torch_dtype",
         "tie_word_embeddings",
         "tie_last_hidden_states",
+        "use_cache",
         "attn_implementation",
         "experts_implementation",
         "output_attentions",
