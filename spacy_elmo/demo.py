@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 DEMO_TEXTS = (
     "The dog let out a sharp bark .",
-    "A loud bark from the neighbour's hound woke the children .",
+    "The hound answered with a loud bark .",
     "The bark of the old oak was rough and wet .",
-    "Beetles had eaten their way under the bark of the tree .",
-    "She paid the money into her account at the bank .",
-    "The bank refused to lend the farmer another dollar .",
-    "They sat on the bank of the river and watched the boats .",
-    "Willows grew along the muddy bank of the stream .",
+    "The bark of this tree is used in medicine .",
+    "The bank lent him the money .",
+    "The bank raised its rates on all loans .",
+    "They sat on the bank of the river .",
+    "Willows grew along the bank of the stream .",
 )
 DEMO_WORDS = ("bark", "bank")
 
