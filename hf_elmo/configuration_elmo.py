@@ -1,10 +1,12 @@
 """Configuration of ELMo: every option of the original's options.json, under transformers' names."""
 
 import difflib
+import functools
 import math
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
+from huggingface_hub.errors import StrictDataclassError
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.utils import logging
 
@@ -35,6 +37,22 @@ _TRANSFORMERS_KEYS = frozenset(
 )
 
 
+def _raising_value_errors(cls: type["ElmoConfig"]) -> type["ElmoConfig"]:
+    """A value out of range is a ValueError of one line; the strict dataclass's own error is neither."""
+    strict_init = cls.__init__
+
+    @functools.wraps(strict_init)
+    def init(self: "ElmoConfig", *args: Any, **kwargs: Any) -> None:
+        try:
+            strict_init(self, *args, **kwargs)
+        except StrictDataclassError as error:
+            raise ValueError(str(error.__cause__ or error)) from error
+
+    cls.__init__ = init  # type: ignore[method-assign]
+    return cls
+
+
+@_raising_value_errors
 @strict
 class ElmoConfig(PreTrainedConfig):
     r"""Sizes and options of an ELMo biLM (Peters et al. 2018, section 3) and of its scalar mix.
@@ -166,9 +184,9 @@ class ElmoConfig(PreTrainedConfig):
                 raise ValueError(f"{name}: got {value!r}; expected a positive number, or None for no clip.")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: got {self.dropout!r}; expected a number from 0 to below 1.")
-        if self.mix_l2 < 0:
+        if not 0 <= self.mix_l2 < math.inf:
             raise ValueError(f"mix_l2: got {self.mix_l2!r}; expected 0 or more.")
-        if self.mix_layer_norm_eps <= 0:
+        if not 0 < self.mix_layer_norm_eps < math.inf:
             raise ValueError(f"mix_layer_norm_eps: got {self.mix_layer_norm_eps!r}; expected more than 0.")
 
     def validate_mix_layers(self) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-_WORD_BITS = 2**63 - 1
+_LARGEST = 2**63 - 1
 
 
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,5 +29,5 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
 def _hash_weights(length: int, device: torch.device) -> Tensor:
     """Odd pseudo-random 64-bit multipliers, the same in every process and untouched by the global seed."""
     generator = torch.Generator().manual_seed(20180215)
-    weights = torch.randint(-_WORD_BITS, _WORD_BITS, (length,), generator=generator, dtype=torch.int64)
+    weights = torch.randint(-_LARGEST, _LARGEST, (length,), generator=generator, dtype=torch.int64)
     return (weights | 1).to(device)

@@ -38,6 +38,8 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
     try:
         config = ElmoConfig.get_config_dict(source, revision=revision)[0]
     except OSError as error:
+        if (Path(source) / "config.json").is_file():
+            raise ValueError(f"{source}: its config.json cannot be read as JSON: {error}") from error
         raise OSError(_not_found(source, revision)) from error
     if config.get("model_type") != ElmoConfig.model_type:
         raise ValueError(
@@ -52,7 +54,11 @@ def _load(source: str, revision: str | None) -> ElmoModel:
     try:
         with without_progress_bars():
             loaded: Any = ElmoModel.from_pretrained(
-                source, revision=revision or "main", output_loading_info=True, ignore_mismatched_sizes=True
+                source,
+                revision=revision or "main",
+                use_safetensors=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
             )
     except SafetensorError as error:
         raise ValueError(

@@ -192,6 +192,16 @@ class ElmoPreTrainedModel(PreTrainedModel):
             init.normal_(module.projection.weight, std=module.projection.in_features**-0.5)
             init.zeros_(module.projection.bias)
 
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: every word is spelled in characters, so that a new word needs no new row.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            "resize_token_embeddings: ELMo has no embedding of words, and reads any word; leave the call out."
+        )
+
     def freeze_bilm(self) -> None:
         """Stop training the biLM; the scalar mix and any head stay trainable."""
         for name, parameter in self.base_model.named_parameters():
@@ -296,6 +306,11 @@ class ElmoModel(ElmoPreTrainedModel):
             raise ValueError(
                 f"character_ids: got shape {tuple(character_ids.shape)}; expected (batch, words, {length}), as "
                 "ElmoTokenizer returns under the same name (its input_ids are word ids)."
+            )
+        if character_ids.shape[1] == 0 or character_ids.is_floating_point():
+            raise ValueError(
+                f"character_ids: got shape {tuple(character_ids.shape)} of {character_ids.dtype}; expected integers, "
+                "and at least one word (the boundaries count)."
             )
         words = character_ids.shape[:2]
         if attention_mask is not None and attention_mask.shape != words:

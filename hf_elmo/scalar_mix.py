@@ -54,7 +54,7 @@ class ScalarMix(nn.Module):
 
 def _batch_norm(layer: Tensor, mask: Tensor, eps: float) -> Tensor:
     """The reference's normalisation: one mean and one variance over all words and features of the batch."""
-    count = mask.sum() * layer.shape[-1]
+    count = (mask.sum() * layer.shape[-1]).clamp(min=1)  # a batch without a word has no mean
     mean = (layer * mask).sum() / count
     variance = ((layer * mask - mean) * mask).square().sum() / count
     return (layer - mean) / torch.sqrt(variance + eps)

@@ -94,7 +94,6 @@ class ElmoTokenizer(TokenizersBackend):
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
-        """The arguments from which a saved tokenizer is made again: its tokenizer.json as it is."""
         """What `from_pretrained` builds a tokenizer of: tokenizer.json as it was saved, else vocab.txt.
 
         The base class would keep only the words of tokenizer.json and build the rest anew: a model would not keep

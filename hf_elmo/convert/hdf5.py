@@ -12,6 +12,9 @@ from torch import Tensor
 from hf_elmo.checkpoint_map import Entry, checkpoint_map
 from hf_elmo.configuration_elmo import ElmoConfig
 
+# What h5py raises, by the place in the file that is damaged.
+_DAMAGE = (OSError, RuntimeError, KeyError, ValueError)
+
 
 def read_hdf5(path: str | Path, config: ElmoConfig) -> dict[str, Tensor]:
     """The parameters of `ElmoModel` (without its scalar mix) that a weight file holds, its values unchanged.
@@ -23,8 +26,13 @@ def read_hdf5(path: str | Path, config: ElmoConfig) -> dict[str, Tensor]:
     """
     entries = checkpoint_map(config)
     with _open(Path(path)) as file:
-        _check_names(path, {entry.dataset for entry in entries}, _datasets(file))
-        return {entry.parameter: _read(path, file[entry.dataset], entry) for entry in entries}
+        try:
+            found = _datasets(file)
+            datasets = {name: file[name] for name in found}
+        except _DAMAGE as error:
+            raise ValueError(f"{path}: cannot be read, the file is damaged: {error}") from error
+        _check_names(path, {entry.dataset for entry in entries}, found)
+        return {entry.parameter: _read(path, datasets[entry.dataset], entry) for entry in entries}
 
 
 @contextmanager
@@ -81,7 +89,7 @@ def _read(path: str | Path, dataset: Any, entry: Entry) -> Tensor:
         raise ValueError(f"{where}: got numbers of type {dataset.dtype}; expected float32, the original's only type.")
     try:
         values = dataset[()]
-    except OSError as error:
+    except _DAMAGE as error:
         raise ValueError(f"{where}: cannot be read, the file is damaged or cut off: {error}") from error
     if not np.isfinite(values).all():
         raise ValueError(

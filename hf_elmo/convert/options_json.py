@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub.errors import StrictDataclassError
-
 from hf_elmo.configuration_elmo import ElmoConfig
 
 _REQUIRED = object()
@@ -34,8 +32,6 @@ def read_options(path: str | Path) -> ElmoConfig:
         raise ValueError(f"{path}: got {type(options).__name__}; expected an object with the keys lstm and char_cnn.")
     try:
         return ElmoConfig(**_config_options(options))
-    except StrictDataclassError as error:  # its own message is two lines about the validator
-        raise ValueError(f"{path}: {error.__cause__ or error}") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -49,13 +49,15 @@ def test_zero_clips_mean_none() -> None:
         ("cell_clip", -1.0, "positive"),
         ("dropout", 1.0, "dropout: got 1.0"),
         ("mix_l2", -0.1, "mix_l2"),
+        ("mix_l2", float("nan"), "mix_l2"),
         ("vocab_size", 3, "vocab_size"),
         ("lm_softmax", "hierarchical", "'sampled', 'full'"),
     ],
 )
 def test_values_out_of_range_are_refused(option: str, value: Any, message: str) -> None:
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         tiny_config(**{option: value})
+    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("typo", ["lstm_sise", "projecton_size", "num_hidden_layer", "character_filter"])

@@ -67,3 +67,18 @@ def test_weights_of_another_configuration_are_refused(changes: dict[str, int], t
     random_model(**changes).config.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"layers\.\d.* of another shape; expected both files from one model"):
         load_model(tmp_path)
+
+
+def test_a_configuration_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"a":')
+    with pytest.raises(ValueError, match="cannot be read as JSON"):
+        load_model(tmp_path)
+
+
+def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
+    model = random_model()
+    model.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        load_model(tmp_path)

@@ -214,6 +214,8 @@ def test_dropout_stands_where_the_references_does() -> None:
             r"shape \(2, 5\); expected \(batch, words, 50\)",
         ),
         ({"character_ids": torch.zeros(2, 5, 49, dtype=torch.long)}, r"\(2, 5, 49\)"),
+        ({"character_ids": torch.zeros(2, 0, 50, dtype=torch.long)}, "at least one word"),
+        ({"character_ids": torch.zeros(2, 5, 50)}, "expected integers"),
         ({"attention_mask": torch.ones(2, 4)}, r"attention_mask: got shape \(2, 4\); expected \(2, 5\)"),
         ({"backward_character_ids": torch.zeros(2, 4, 50, dtype=torch.long)}, "backward_character_ids"),
     ],
@@ -255,3 +257,14 @@ def test_mixed_precision_trains() -> None:
     loss.backward()
     torch.testing.assert_close(loss.float(), expected, rtol=0.02, atol=0)
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+
+
+def test_there_are_no_word_embeddings_to_resize() -> None:
+    with pytest.raises(ValueError, match="no embedding of words"):
+        random_lm().resize_token_embeddings(500)
+
+
+@pytest.mark.parametrize("norm", ["none", "token", "batch"])
+def test_a_batch_without_any_word_is_zero(norm: str) -> None:
+    output = random_model(mix_layer_norm=norm)(torch.zeros(2, 3, 50, dtype=torch.long))
+    assert not output.last_hidden_state.any()

@@ -115,3 +115,21 @@ def test_without_h5py_the_message_says_what_to_install(tmp_path: Path, monkeypat
     monkeypatch.setattr(builtins, "__import__", no_h5py)
     with pytest.raises(ImportError, match=r"spacy-elmo\[convert\]"):
         read_hdf5(file, config)
+
+
+def test_flipped_bytes_never_end_in_another_kind_of_error(tmp_path: Path) -> None:
+    """Damage in the file's tables rather than in its numbers; where it hits padding the file is still good."""
+    options, file = original_files(tmp_path, OPTIONS, WEIGHTS)
+    config, content = read_options(options), file.read_bytes()
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(60):
+        damaged = bytearray(content)
+        for place in rng.integers(8, 4000, 5):
+            damaged[place] = rng.integers(0, 256)
+        file.write_bytes(damaged)
+        try:
+            read_hdf5(file, config)
+        except (OSError, ValueError) as error:
+            refused += 1
+            assert str(file) in str(error)  # noqa: PT017
+    assert refused > 10
