@@ -52,7 +52,7 @@ class ProjectedLSTM(nn.Module):
         input_weight, hidden_weight = self.gates.weight.split(inputs.shape[-1], dim=1)  # (4D, P) each
         # The inputs of all steps at once: one large matrix product instead of T small ones.
         from_inputs = F.linear(inputs.transpose(0, 1), input_weight, self.gates.bias)  # (T, B, 4D)
-        # Autocast computes the product in a lower precision; the recurrence stays in that of the weights.
+        # Autocast computes products in a lower precision; the state stays in that of the weights.
         from_inputs = from_inputs.to(self.gates.weight.dtype)
         if step_mask is None and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             outputs, cell, hidden = projected_lstm_sequence(

@@ -36,6 +36,15 @@ class PretrainingOptions:
     start_at_word_frequencies: bool = field(
         default=False, metadata={"help": "start the softmax's biases at the log of the words' frequencies"}
     )
+    word_vectors: str | None = field(
+        default=None,
+        metadata={
+            "help": "start the softmax at static vectors: a text file, plain or .gz, a word and its numbers a line"
+        },
+    )
+    word_vector_steps: int = field(
+        default=0, metadata={"help": "first fit the token layer to --word_vectors, with so many updates of 512 words"}
+    )
     scale_loss_by_unroll_steps: bool = field(
         default=False, metadata={"help": "take the gradient of the loss times unroll_steps, as the reference does"}
     )

@@ -25,6 +25,7 @@ from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
 from hf_elmo.pretraining.softmax_start import start_at_word_frequencies
 from hf_elmo.pretraining.streams import HeldoutStreams, StreamBatches
 from hf_elmo.pretraining.trainer import Batch, BiLMTrainer
+from hf_elmo.pretraining.word_vector_start import read_word_vectors, start_softmax_from, start_token_layer_from
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
 _ADAGRAD = "adagrad"
@@ -48,6 +49,8 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     model = ElmoForPreTraining(config)
     if options.start_at_word_frequencies:
         start_at_word_frequencies(model.lm_head, prepared.counts, prepared.split_report("train")["sentences"])
+    if options.word_vectors is not None and not training.resume_from_checkpoint:
+        _start_from_word_vectors(model, prepared.words, options, seed=training.seed)
     streams = StreamBatches(
         prepared,
         batch_size=training.per_device_train_batch_size,
@@ -100,6 +103,16 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
         )
         _write(folder / "README.md", card)
     return trainer
+
+
+def _start_from_word_vectors(
+    model: ElmoForPreTraining, words: Sequence[str], options: PretrainingOptions, *, seed: int
+) -> None:
+    assert options.word_vectors is not None
+    vectors = read_word_vectors(options.word_vectors, words)
+    start_softmax_from(model, vectors)
+    if options.word_vector_steps:
+        start_token_layer_from(model, words, vectors, steps=options.word_vector_steps, seed=seed)
 
 
 def heldout_passes(

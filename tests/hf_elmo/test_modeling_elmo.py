@@ -256,7 +256,14 @@ def test_mixed_precision_trains() -> None:
         loss = model(character_ids, labels=mask * 5, **streams).loss
     loss.backward()
     torch.testing.assert_close(loss.float(), expected, rtol=0.02, atol=0)
-    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+    gradients = [p.grad for p in model.parameters()]
+    assert all(gradient is not None and gradient.dtype == torch.float32 for gradient in gradients)
+    mixed = torch.cat([gradient.flatten() for gradient in gradients])
+    assert not torch.equal(mixed, mixed.bfloat16().float())  # summed and kept in full precision
+    model.zero_grad()
+    expected.backward()
+    full = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert torch.cosine_similarity(mixed, full, dim=0) > 0.999
 
 
 def test_there_are_no_word_embeddings_to_resize() -> None:
