@@ -50,7 +50,7 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     if options.start_at_word_frequencies:
         start_at_word_frequencies(model.lm_head, prepared.counts, prepared.split_report("train")["sentences"])
     if options.word_vectors is not None and not training.resume_from_checkpoint:
-        _start_from_word_vectors(model, prepared.words, options, seed=training.seed)
+        _start_from_word_vectors(model, prepared, options, seed=training.seed)
     streams = StreamBatches(
         prepared,
         batch_size=training.per_device_train_batch_size,
@@ -106,13 +106,15 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
 
 
 def _start_from_word_vectors(
-    model: ElmoForPreTraining, words: Sequence[str], options: PretrainingOptions, *, seed: int
+    model: ElmoForPreTraining, prepared: PreparedCorpus, options: PretrainingOptions, *, seed: int
 ) -> None:
     assert options.word_vectors is not None
+    words = prepared.words
     vectors = read_word_vectors(options.word_vectors, words)
     start_softmax_from(model, vectors)
     if options.word_vector_steps:
-        start_token_layer_from(model, words, vectors, steps=options.word_vector_steps, seed=seed)
+        steps = options.word_vector_steps
+        start_token_layer_from(model, words, prepared.counts, vectors, steps=steps, seed=seed)
 
 
 def heldout_passes(

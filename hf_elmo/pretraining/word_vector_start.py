@@ -18,10 +18,11 @@ from hf_elmo.modeling_elmo import ElmoForPreTraining
 
 logger = logging.getLogger(__name__)
 
-# How many of the most frequent words the token layer is fitted on, and how fast.
+# How many of the most frequent words the token layer is fitted on, and how fast.  Words are drawn by the root of their
+# frequency: drawn alike, the fit of the words that make up most of the text stays at chance.
 _MOST_FREQUENT = 60_000
 _WORDS_PER_STEP = 512
-_LEARNING_RATE = 2e-3
+_LEARNING_RATE = 1e-2
 
 
 class WordVectors(NamedTuple):
@@ -91,13 +92,20 @@ def start_softmax_from(model: ElmoForPreTraining, vectors: WordVectors) -> None:
 
 
 def start_token_layer_from(
-    model: ElmoForPreTraining, words: Sequence[str], vectors: WordVectors, *, steps: int, seed: int
+    model: ElmoForPreTraining,
+    words: Sequence[str],
+    counts: np.ndarray,
+    vectors: WordVectors,
+    *,
+    steps: int,
+    seed: int,
 ) -> None:
     """Fit the character CNN so that the first components of a word's token layer are its vector (mean squared error).
 
     Args:
         model: its `elmo.character_cnn` is trained.
         words: all words, the most frequent first.
+        counts: (words,) how often each occurs.
         vectors: vectors of some of them.
         steps: updates of 512 words each.
         seed: of the order of the words.
@@ -115,13 +123,14 @@ def start_token_layer_from(
     optimizer = torch.optim.AdamW(cnn.parameters(), lr=_LEARNING_RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=_LEARNING_RATE, total_steps=steps)
     generator = torch.Generator().manual_seed(seed)
+    frequency = torch.from_numpy(counts).to(torch.float64)[rows]  # (n,)
     loss = torch.tensor(float("nan"))
     for _ in range(steps):
-        chosen = torch.randint(len(rows), (_WORDS_PER_STEP,), generator=generator)
+        chosen = torch.multinomial(frequency.sqrt(), _WORDS_PER_STEP, replacement=True, generator=generator)
         predicted = cnn(spelling[chosen].to(model.device))  # (512, P)
         loss = F.mse_loss(predicted[:, :width], targets[chosen].to(model.device))
         loss.backward()
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-    logger.info(f"token layer fitted to {len(rows):,} word vectors: mean squared error {loss.item():.3f} (1 at random)")
+    logger.info(f"token layer fitted to {len(rows):,} word vectors: mean squared error {loss.item():.3f} (1 is chance)")

@@ -1,5 +1,6 @@
 import gzip
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +10,7 @@ from hf_elmo.pretraining.word_vector_start import read_word_vectors, start_softm
 from tests.hf_elmo.models import tiny_config
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "Dog", "cat", "unheard", "bark"]
+COUNTS = np.array([0, 0, 9, 90, 5, 4, 3, 1])
 LINES = ["the 1 2 3", "dog 4 4 4", "Cat 9 9 9", "cat -1 0 2", "bark 0.5 1e-1 0"]
 
 
@@ -62,7 +64,7 @@ def test_the_token_layer_learns_the_vectors_and_is_the_same_each_time(tmp_path):
     def started() -> torch.Tensor:
         torch.manual_seed(0)
         model = ElmoForPreTraining(tiny_config())
-        start_token_layer_from(model, WORDS, vectors, steps=300, seed=1)
+        start_token_layer_from(model, WORDS, COUNTS, vectors, steps=300, seed=1)
         return model.elmo.character_cnn(spelling)[:, :3].detach()
 
     fitted = started()
