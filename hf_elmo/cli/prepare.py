@@ -19,10 +19,11 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 DESCRIPTION = """Tokenises and counts text and writes a folder from which a biLM is pretrained.
 
-A source is [NAME[:LAYOUT]=]LOCATION: a file (plain or .gz), a folder, a glob pattern, a Parquet file, a
+A source is [NAME[:LAYOUT][*TIMES]=]LOCATION: a file (plain or .gz), a folder, a glob pattern, a Parquet file, a
 dataset (hf://NAME?config=..&split=..&column=..), or the root folder of the 1 Billion Word Benchmark.
 Layouts: wrapped (lines broken at a page width, blank lines between paragraphs), paragraphs (one a line),
-sentences (one tokenised sentence a line), auto (wrapped or paragraphs, decided for each document)."""
+sentences (one tokenised sentence a line), auto (wrapped or paragraphs, decided for each document).
+TIMES: how often an epoch of training reads the source, so that a small one of the right register counts for more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

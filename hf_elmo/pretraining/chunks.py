@@ -31,6 +31,7 @@ class Chunk(NamedTuple):
     paragraphs: list[str]
     documents: int
     bytes_read: int
+    times: int = 1  # how often an epoch reads it
 
 
 class TokenisedChunk(NamedTuple):
@@ -71,10 +72,10 @@ def _chunks_of_source(source: Source, held: bool, bytes_before: int, options: Pr
             part.add(paragraph, starts_document=by_line or number == 0)
             if part.characters >= _CHUNK_CHARACTERS:
                 bytes_read = bytes_before + document.bytes_read()
-                yield gathered.pop(key).chunk(key, source.name, bytes_read)
+                yield gathered.pop(key).chunk(key, source, bytes_read)
         bytes_read = bytes_before + document.bytes_read()
     for key, part in gathered.items():
-        yield part.chunk(key, source.name, bytes_read)
+        yield part.chunk(key, source, bytes_read)
 
 
 @dataclass
@@ -88,9 +89,10 @@ class _Gathered:
         self.characters += len(paragraph)
         self.documents += starts_document
 
-    def chunk(self, key: tuple[str, bool], source: str, bytes_read: int) -> Chunk:
+    def chunk(self, key: tuple[str, bool], source: Source, bytes_read: int) -> Chunk:
         split, is_tokenised = key
-        return Chunk(split, source, is_tokenised, self.paragraphs, self.documents, bytes_read)
+        times = source.times if split == TRAIN else 1
+        return Chunk(split, source.name, is_tokenised, self.paragraphs, self.documents, bytes_read, times)
 
 
 def _is_held_out(name: str, share: float) -> bool:

@@ -52,28 +52,34 @@ class Source:
         location: a file, a folder (read recursively), a glob pattern, or
             ``hf://NAME?config=..&split=..&column=..``.
         layout: see the module's docstring.
+        times: how often an epoch of training reads it; a small source of the register that matters may be read more
+            than once while a large one is read once.
     """
 
     name: str
     location: str
     layout: Layout = "auto"
+    times: int = 1
 
     @classmethod
     def parse(cls, text: str, *, layout: Layout = "auto") -> Source:
-        """Reads ``[NAME[:LAYOUT]=]LOCATION``; without NAME the last part of the location is the name.
+        """Reads ``[NAME[:LAYOUT][*TIMES]=]LOCATION``; without NAME the last part of the location is the name.
 
         Raises:
-            ValueError: unknown layout, or an empty name or location.
+            ValueError: unknown layout, a number of times below 1, or an empty name or location.
         """
         head, equals, location = text.partition("=")
         if not equals or Path(text).exists() or text.startswith(DATASET_PREFIX) or "/" in head:
             return cls(_name_of(text), text, layout)
+        head, star, times = head.partition("*")
+        if star and not (times.isdecimal() and int(times) > 0):
+            raise ValueError(f"got {times!r} times in {text!r}, expected a whole number of at least 1")
         name, colon, own_layout = head.partition(":")
         if colon and own_layout not in LAYOUTS:
             raise ValueError(f"got layout {own_layout!r} in {text!r}, expected one of {', '.join(LAYOUTS)}")
         if not name or not location:
-            raise ValueError(f"got {text!r}, expected [NAME[:LAYOUT]=]PATH")
-        return cls(name, location, own_layout if colon else layout)  # type: ignore[arg-type]
+            raise ValueError(f"got {text!r}, expected [NAME[:LAYOUT][*TIMES]=]PATH")
+        return cls(name, location, own_layout if colon else layout, int(times or 1))  # type: ignore[arg-type]
 
 
 @dataclass

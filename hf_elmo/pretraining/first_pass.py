@@ -25,8 +25,9 @@ class SpooledChunk(NamedTuple):
 
 @dataclass
 class SourceTotals:
-    """How much text a source gave to a split."""
+    """How much text an epoch reads of a source, which it may read several times."""
 
+    times: int = 1
     tokens: int = 0
     sentences: int = 0
     documents: int = 0
@@ -71,23 +72,23 @@ class FirstPass:
         table = self.table
         rows = np.array([table.setdefault(word, len(table)) for word in tokenised.distinct], np.int32)
         split = self.splits.setdefault(chunk.split, SplitTotals())
-        split.add_counts(rows, tokenised.counts, len(table))
+        split.add_counts(rows, tokenised.counts * chunk.times, len(table))
         words = rows[tokenised.words] if len(rows) else tokenised.words
         words.tofile(self._words_file)
         tokenised.lengths.tofile(self._lengths_file)
-        split.chunks.append(
-            SpooledChunk(
-                chunk.source,
-                slice(self.words_seen, self.words_seen + len(words)),
-                slice(self.sentences_seen, self.sentences_seen + len(tokenised.lengths)),
-            )
+        spooled = SpooledChunk(
+            chunk.source,
+            slice(self.words_seen, self.words_seen + len(words)),
+            slice(self.sentences_seen, self.sentences_seen + len(tokenised.lengths)),
         )
+        split.chunks += [spooled] * chunk.times
         self.words_seen += len(words)
         self.sentences_seen += len(tokenised.lengths)
         totals = split.sources.setdefault(chunk.source, SourceTotals())
-        totals.tokens += len(words)
-        totals.sentences += len(tokenised.lengths)
-        totals.documents += chunk.documents
+        totals.times = chunk.times
+        totals.tokens += len(words) * chunk.times
+        totals.sentences += len(tokenised.lengths) * chunk.times
+        totals.documents += chunk.documents * chunk.times
 
     def close(self) -> None:
         """Closes the spool files."""

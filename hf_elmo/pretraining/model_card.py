@@ -152,10 +152,21 @@ def _sources(split: Mapping[str, Any], licences: Mapping[str, str]) -> str:
     return _table(
         ("source", "words", "sentences", "share", "licence"),
         (
-            (name, f"{part['tokens']:,}", f"{part['sentences']:,}", _percent(part["share"]), _licence(name, licences))
+            (
+                _name(name, part),
+                f"{part['tokens']:,}",
+                f"{part['sentences']:,}",
+                _percent(part["share"]),
+                _licence(name, licences),
+            )
             for name, part in split["sources"].items()
         ),
     )
+
+
+def _name(source: str, part: Mapping[str, Any]) -> str:
+    times = part.get("times", 1)
+    return source if times == 1 else f"{source}, read {times} times"
 
 
 def _perplexity(report: Mapping[str, Any], metrics: Mapping[str, float], licences: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ def split_report(split: SplitTotals, counts: np.ndarray, is_cut: np.ndarray, voc
             "tokens": source.tokens,
             "sentences": source.sentences,
             "documents": source.documents,
+            "times": source.times,
             "share": round(source.tokens / max(1, tokens), 6),
         }
         for name, source in split.sources.items()
@@ -65,6 +66,7 @@ def describe_report(report: dict[str, Any]) -> str:
         if len(split["sources"]) > 1:
             lines += [
                 f"    {source}: {part['tokens']:,} words ({100 * part['share']:.1f} %), {part['documents']:,} documents"
+                + (f", each read {part['times']} times" if part.get("times", 1) > 1 else "")
                 for source, part in split["sources"].items()
             ]
     return "\n".join(lines)

@@ -40,6 +40,8 @@ class TestSource:
     def test_name_and_layout_are_read(self):
         assert Source.parse("web:sentences=/a=b.txt") == Source("web", "/a=b.txt", "sentences")
         assert Source.parse("web=x", layout="wrapped") == Source("web", "x", "wrapped")
+        assert Source.parse("web:paragraphs*8=x") == Source("web", "x", "paragraphs", times=8)
+        assert Source.parse("web*3=x") == Source("web", "x", times=3)
 
     def test_a_path_with_an_equals_sign_that_exists_is_a_path(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -51,7 +53,7 @@ class TestSource:
         assert Source.parse(location) == Source("wikitext", location, "auto")
         assert Source.parse(f"wiki={location}") == Source("wiki", location, "auto")
 
-    @pytest.mark.parametrize("text", ["web:lines=x", "=x", "web="])
+    @pytest.mark.parametrize("text", ["web:lines=x", "=x", "web=", "web*0=x", "web*=x", "web*a=x"])
     def test_what_cannot_be_read_is_named(self, text):
         with pytest.raises(ValueError, match="expected"):
             Source.parse(text)

@@ -3,6 +3,7 @@ import gzip
 import subprocess
 import sys
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_oov_cut_words_and_sources_are_reported(tmp_path):
     assert report["oov_tokens"] == 3
     assert report["oov_rate"] == pytest.approx(3 / 8)
     assert (report["cut_tokens"], report["cut_distinct_words"]) == (1, 1)
-    assert report["sources"] == {"train": {"tokens": 8, "sentences": 1, "documents": 1, "share": 1.0}}
+    assert report["sources"] == {"train": {"tokens": 8, "sentences": 1, "documents": 1, "times": 1, "share": 1.0}}
     held = prepared.split_report("heldout-web")
     assert (held["oov_tokens"], held["cut_tokens"]) == (2, 1)
     assert prepared.report["most_frequent_cut_words"] == ["x" * 49, "ж" * 25]
@@ -117,6 +118,25 @@ def test_training_shards_mix_the_sources(tmp_path, monkeypatch):
         share = np.mean(shard.words == 3)
         assert 0.1 < share < 0.9
     assert prepared.counts[3:].tolist() == [1200, 1200]
+
+
+def test_a_source_is_read_as_often_as_it_says(tmp_path, monkeypatch):
+    """Training text alone: what is held out of a source is held out once."""
+    monkeypatch.setattr("hf_elmo.pretraining.chunks._CHUNK_CHARACTERS", 50)
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{name} {name} {name}\n" * 400)
+    sources = [Source("a", str(tmp_path / "a.txt"), "sentences"), Source("b", str(tmp_path / "b.txt"), "sentences", 3)]
+    options = PrepareOptions(heldout_share=0.2, document="line", shard_words=900)
+    prepared = prepare(sources, tmp_path / "out", options=options)
+    seen = Counter(chain.from_iterable(sentences_of(prepared, "train")))
+    held = Counter(chain.from_iterable(sentences_of(prepared, "heldout-a") + sentences_of(prepared, "heldout-b")))
+    assert seen == {"a": 1200 - held["a"], "b": 3 * (1200 - held["b"])}
+    assert [prepared.counts[prepared.words.index(name)] for name in "ab"] == [seen["a"], seen["b"]]
+    report = prepared.split_report("train")["sources"]
+    assert (report["a"]["times"], report["a"]["tokens"]) == (1, seen["a"])
+    assert (report["b"]["times"], report["b"]["tokens"]) == (3, seen["b"])
+    for shard in prepared.read_split("train"):  # the copies do not lie together
+        assert 0.4 < np.mean(shard.words == prepared.words.index("b")) < 1
 
 
 def test_one_billion_word_folder_is_read_as_it_is(tmp_path):
