@@ -21,19 +21,102 @@ def read_options(path: str | Path) -> ElmoConfig:
         OSError: the file cannot be read.
         ValueError: not such a file, an option missing or out of range, or a model that is none of ELMo's.
     """
+    options = read_object(path)
+    try:
+        return options_config(options)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def options_config(options: Mapping[str, Any]) -> ElmoConfig:
+    """The configuration that the content of an options.json describes.
+
+    Raises:
+        ValueError, TypeError: as [`read_options`], without the file's name.
+    """
+    return ElmoConfig(**_config_options(options))
+
+
+def read_training_options(path: str | Path) -> dict[str, Any]:
+    """Fields of the configuration for going on with training: dropout and softmax, with the reference's defaults.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: not such a file, or an option of another type.
+    """
+    options = read_object(path)
+    fields: dict[str, Any] = {"lm_softmax": "sampled" if options.get("sample_softmax", True) else "full"}
+    for field, name in (("dropout", "dropout"), ("num_negative_samples", "n_negative_samples_batch")):
+        value = options.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{path}: {name}: got {value!r}; expected a number.")
+        fields[field] = value
+    return fields
+
+
+def options_of(config: ElmoConfig, *, with_head: bool) -> dict[str, Any]:
+    """The content of the options.json that describes a configuration, the reverse of [`read_options`].
+
+    Args:
+        config: the configuration.
+        with_head: add what the reference needs to go on with training: the size of the vocabulary and the softmax.
+
+    Raises:
+        ValueError: a configuration that these files cannot express.
+    """
+    if config.character_vocab_size != _CHARACTER_COUNTS[-1]:
+        raise ValueError(
+            f"character_vocab_size: got {config.character_vocab_size}; expected {_CHARACTER_COUNTS[-1]}, the only one "
+            "that the original's programs read."
+        )
+    options: dict[str, Any] = {
+        "lstm": {
+            "dim": config.lstm_size,
+            "projection_dim": config.projection_size,
+            "n_layers": config.num_hidden_layers,
+            "cell_clip": config.cell_clip,
+            "proj_clip": config.projection_clip,
+            "use_skip_connections": config.use_skip_connections,
+        },
+        "char_cnn": {
+            "activation": config.character_activation,
+            "embedding": {"dim": config.character_embedding_size},
+            "filters": [list(pair) for pair in config.character_filters],
+            "max_characters_per_token": config.max_characters_per_word,
+            "n_characters": config.character_vocab_size,
+            "n_highway": config.num_highway_layers,
+        },
+    }
+    if with_head:
+        options |= {
+            "bidirectional": True,
+            "dropout": config.dropout,
+            "n_tokens_vocab": config.vocab_size - 1,
+            "n_negative_samples_batch": config.num_negative_samples,
+            "sample_softmax": config.lm_softmax == "sampled",
+        }
+    return options
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no JSON, or no object.
+    """
     path = Path(path)
     try:
-        options = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
             f"{path}: got something that is no JSON ({error}); expected the model's options.json."
         ) from error
-    if not isinstance(options, dict):
-        raise ValueError(f"{path}: got {type(options).__name__}; expected an object with the keys lstm and char_cnn.")
-    try:
-        return ElmoConfig(**_config_options(options))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: got {type(content).__name__}; expected an object with the keys lstm and char_cnn.")
+    return content
 
 
 def _config_options(options: Mapping[str, Any]) -> dict[str, Any]:
