@@ -10,7 +10,7 @@ from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.convert.allennlp import Settings, read_settings, read_state_dict, settings_config
 from hf_elmo.convert.hdf5 import read_hdf5, read_head
 from hf_elmo.convert.old_vocabulary import read_old_vocabulary
-from hf_elmo.convert.options_json import read_object, read_options, read_training_options
+from hf_elmo.convert.options_json import read_json, read_options, read_training_options
 from hf_elmo.convert.sources import Format, Source
 from hf_elmo.convert.weights import Weights, build_model, mix_from_json, write_folder
 from hf_elmo.modeling_elmo import ElmoModel
@@ -98,7 +98,7 @@ def _read(
 ) -> tuple[Weights, ElmoTokenizer]:
     settings = Settings()
     if "config.json" in source.parts and source.format == "state-dict":
-        settings = read_settings(read_object(source.parts["config.json"]))
+        settings = read_settings(read_json(source.parts["config.json"]))
     config = _config(source, settings)
     tokenizer, notes = _tokenizer(source.parts.get("vocab.txt"), config)
     config.vocab_size = len(tokenizer)
@@ -143,7 +143,7 @@ def _read_hdf5(source: Source, config: ElmoConfig, *, with_head: bool) -> Weight
         weights.head = read_head(source.parts["lm_head.hdf5"], config)
     elif "scalar_mix.json" in source.parts:
         path = source.parts["scalar_mix.json"]
-        weights.mix = mix_from_json(read_object(path), config, path)
+        weights.mix = mix_from_json(read_json(path), config, path)
     return weights
 
 

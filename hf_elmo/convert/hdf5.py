@@ -100,8 +100,8 @@ def _datasets(file: Any) -> set[str]:
 def _check_names(path: str | Path, expected: set[str], found: set[str]) -> None:
     if found != expected:
         raise ValueError(
-            f"{path}: got other datasets than its options.json calls for: {differences(expected, found)}. Do both files "
-            "belong to the same model?"
+            f"{path}: got other datasets than its options.json calls for: {differences(expected, found)}. Do both "
+            "files belong to the same model?"
         )
 
 
@@ -123,7 +123,7 @@ def _read(path: str | Path, dataset: Any, entry: Entry, by: str) -> Tensor:
     if dataset.shape != entry.shape:
         raise ValueError(
             f"{where}: got shape {dataset.shape}; expected {entry.shape} by its {by}. Do both files "
-            "belong to the same model?"
+            "files belong to the same model?"
         )
     if dataset.dtype != np.float32:
         raise ValueError(f"{where}: got numbers of type {dataset.dtype}; expected float32, the original's only type.")

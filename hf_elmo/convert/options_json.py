@@ -21,20 +21,72 @@ def read_options(path: str | Path) -> ElmoConfig:
         OSError: the file cannot be read.
         ValueError: not such a file, an option missing or out of range, or a model that is none of ELMo's.
     """
-    options = read_object(path)
+    path = Path(path)
+    options = read_json(path)
     try:
-        return options_config(options)
+        return ElmoConfig(**model_options(options))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def options_config(options: Mapping[str, Any]) -> ElmoConfig:
-    """The configuration that the content of an options.json describes.
+def read_json(path: Path) -> dict[str, Any]:
+    """The content of an options.json.
 
     Raises:
-        ValueError, TypeError: as [`read_options`], without the file's name.
+        OSError: the file cannot be read.
+        ValueError: it is no JSON, or no object.
     """
-    return ElmoConfig(**_config_options(options))
+    try:
+        options = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path}: got something that is no JSON ({error}); expected the model's options.json."
+        ) from error
+    if not isinstance(options, dict):
+        raise ValueError(f"{path}: got {type(options).__name__}; expected an object with the keys lstm and char_cnn.")
+    return options
+
+
+def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ElmoConfig that the keys on the model describe.
+
+    Raises:
+        ValueError: one is missing, or the model is none of ELMo's.
+    """
+    if options.get("bidirectional", True) is not True:
+        raise ValueError(
+            f"bidirectional: got {options['bidirectional']!r}; expected true.  ELMo needs both directions, and the "
+            "reference cannot load a model of one either."
+        )
+    if "char_cnn" not in options:
+        raise ValueError("char_cnn: missing; a biLM over word embeddings has no character CNN and is not supported.")
+    characters = _value(options, "char_cnn.n_characters", 262)
+    if characters not in _CHARACTER_COUNTS:
+        raise ValueError(f"char_cnn.n_characters: got {characters!r}; expected 261 or 262.")
+    return {
+        "max_characters_per_word": _value(options, "char_cnn.max_characters_per_token", 50),
+        "character_embedding_size": _value(options, "char_cnn.embedding.dim"),
+        "character_filters": _value(options, "char_cnn.filters"),
+        "character_activation": _value(options, "char_cnn.activation"),
+        "num_highway_layers": _value(options, "char_cnn.n_highway", 0) or 0,
+        "projection_size": _value(options, "lstm.projection_dim"),
+        "lstm_size": _value(options, "lstm.dim"),
+        "num_hidden_layers": _value(options, "lstm.n_layers", 1),
+        "use_skip_connections": _value(options, "lstm.use_skip_connections", False),
+        "cell_clip": _value(options, "lstm.cell_clip", None),
+        "projection_clip": _value(options, "lstm.proj_clip", None),
+    }
+
+
+def _value(options: Mapping[str, Any], path: str, default: Any = _REQUIRED) -> Any:
+    value: Any = options
+    for key in path.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            if default is _REQUIRED:
+                raise ValueError(f"{path}: missing; expected it in the options of a pretrained biLM.")
+            return default
+        value = value[key]
+    return value
 
 
 def read_training_options(path: str | Path) -> dict[str, Any]:
@@ -44,7 +96,7 @@ def read_training_options(path: str | Path) -> dict[str, Any]:
         OSError: the file cannot be read.
         ValueError: not such a file, or an option of another type.
     """
-    options = read_object(path)
+    options = read_json(Path(path))
     fields: dict[str, Any] = {"lm_softmax": "sampled" if options.get("sample_softmax", True) else "full"}
     for field, name in (("dropout", "dropout"), ("num_negative_samples", "n_negative_samples_batch")):
         value = options.get(name)
@@ -98,59 +150,3 @@ def options_of(config: ElmoConfig, *, with_head: bool) -> dict[str, Any]:
             "sample_softmax": config.lm_softmax == "sampled",
         }
     return options
-
-
-def read_object(path: str | Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is no JSON, or no object.
-    """
-    path = Path(path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got something that is no JSON ({error}); expected the model's options.json."
-        ) from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: got {type(content).__name__}; expected an object with the keys lstm and char_cnn.")
-    return content
-
-
-def _config_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    if options.get("bidirectional", True) is not True:
-        raise ValueError(
-            f"bidirectional: got {options['bidirectional']!r}; expected true.  ELMo needs both directions, and the "
-            "reference cannot load a model of one either."
-        )
-    if "char_cnn" not in options:
-        raise ValueError("char_cnn: missing; a biLM over word embeddings has no character CNN and is not supported.")
-    characters = _value(options, "char_cnn.n_characters", 262)
-    if characters not in _CHARACTER_COUNTS:
-        raise ValueError(f"char_cnn.n_characters: got {characters!r}; expected 261 or 262.")
-    return {
-        "max_characters_per_word": _value(options, "char_cnn.max_characters_per_token", 50),
-        "character_embedding_size": _value(options, "char_cnn.embedding.dim"),
-        "character_filters": _value(options, "char_cnn.filters"),
-        "character_activation": _value(options, "char_cnn.activation"),
-        "num_highway_layers": _value(options, "char_cnn.n_highway", 0) or 0,
-        "projection_size": _value(options, "lstm.projection_dim"),
-        "lstm_size": _value(options, "lstm.dim"),
-        "num_hidden_layers": _value(options, "lstm.n_layers", 1),
-        "use_skip_connections": _value(options, "lstm.use_skip_connections", False),
-        "cell_clip": _value(options, "lstm.cell_clip", None),
-        "projection_clip": _value(options, "lstm.proj_clip", None),
-    }
-
-
-def _value(options: Mapping[str, Any], path: str, default: Any = _REQUIRED) -> Any:
-    value: Any = options
-    for key in path.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            if default is _REQUIRED:
-                raise ValueError(f"{path}: missing; expected it in the options of a pretrained biLM.")
-            return default
-        value = value[key]
-    return value

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from hf_elmo.convert.archives import unpacked
 from hf_elmo.convert.member_names import WEIGHTS, choose, last_index
-from hf_elmo.convert.options_json import read_object
+from hf_elmo.convert.options_json import read_json
 
 Format = Literal["hdf5", "tensorflow", "state-dict"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -179,7 +179,7 @@ def _json_part(path: Path) -> str:
     """Options of a biLM, or the configuration of one of AllenNLP's programs."""
     if path.name == "scalar_mix.json":
         return path.name
-    content = read_object(path)
+    content = read_json(path)
     if "char_cnn" in content or "lstm" in content:
         return "options.json"
     return "config.json" if "model" in content or "dataset_reader" in content else "options.json"

@@ -66,6 +66,8 @@ def write_folder(weights: Weights, tokenizer: ElmoTokenizer, folder: Path) -> No
     """Write what `from_pretrained` loads, and beside it what only some uses need."""
     build_model(weights).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    if weights.head is not None:
+        tokenizer.save_vocabulary(str(folder))  # for `hf-elmo prepare --vocabulary`
     if weights.accumulators is not None:
         save_accumulators(weights.accumulators, folder)
     if weights.more_mixes:
