@@ -157,7 +157,7 @@ class _Checkpoint:
     def _one_line(self) -> Iterator[None]:
         try:
             yield
-        except (self.tensorflow.errors.OpError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # TensorFlow's own, and Python's of many kinds
             reason = " ".join(str(error).split())[:300]
             raise ValueError(
                 f"{self.where}: cannot be read as a TensorFlow checkpoint, it is damaged or cut off: {reason}"

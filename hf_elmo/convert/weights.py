@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.model_source import without_progress_bars
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel
 from hf_elmo.pretraining.adagrad_start import save_accumulators
 from hf_elmo.tokenization_elmo import ElmoTokenizer
@@ -64,7 +65,8 @@ def untrained_mix(config: ElmoConfig) -> dict[str, Tensor]:
 
 def write_folder(weights: Weights, tokenizer: ElmoTokenizer, folder: Path) -> None:
     """Write what `from_pretrained` loads, and beside it what only some uses need."""
-    build_model(weights).save_pretrained(folder)
+    with without_progress_bars():
+        build_model(weights).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     if weights.head is not None:
         tokenizer.save_vocabulary(str(folder))  # for `hf-elmo prepare --vocabulary`

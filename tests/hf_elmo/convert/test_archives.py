@@ -136,7 +136,9 @@ def test_a_bomb_of_zeros_is_refused_by_its_size(source: Path, tmp_path: Path) ->
     (source / "model.hdf5").write_bytes((source / "model.hdf5").read_bytes() + bytes(30_000_000))
     archive = _zip(source, tmp_path / "bomb.zip")
     assert archive.stat().st_size < 1_000_000
-    with pytest.raises(ValueError, match=r"claims to have \d+ bytes; expected at most \d+, all that this part can hold"):
+    with pytest.raises(
+        ValueError, match=r"claims to have \d+ bytes; expected at most \d+, all that this part can hold"
+    ):
         convert(archive, tmp_path / "out")
 
 
@@ -196,7 +198,7 @@ def test_an_archive_with_a_password(source: Path, tmp_path: Path) -> None:
             content[place + offset] |= 1
             place = content.find(signature, place + 1)
     archive.write_bytes(content)
-    with pytest.raises(ValueError, match="is damaged, cut off or locked: .*password"):
+    with pytest.raises(ValueError, match=r"is damaged, cut off or locked: .*password"):
         convert(archive, tmp_path / "out")
 
 
