@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     Attributes:
         dataset: its path in the HDF5 file.
         shape: its shape there.
-        parameter: its name in `ElmoModel`.
+        parameter: its name in `ElmoModel`; of the softmax, in `ElmoForPreTraining`.
         layout: the way between the two.
     """
 
@@ -45,6 +45,15 @@ CHARACTERS = Layout(lambda x: np.concatenate([np.zeros_like(x[:1]), x]), lambda 
 def checkpoint_map(config: ElmoConfig) -> list[Entry]:
     """Every dataset that a weight file of this configuration holds, and nothing else."""
     return [Entry(*row) for part in (_character_cnn(config), _lstms(config)) for row in part]
+
+
+def head_map(config: ElmoConfig) -> list[Entry]:
+    """The softmax, one for both directions, under the names of bilm-tf's checkpoints; no weight file holds it."""
+    words = config.vocab_size - 1  # no row for `<pad>`
+    return [
+        Entry("lm/softmax/W", (words, config.projection_size), "lm_head.weight", SAME),
+        Entry("lm/softmax/b", (words,), "lm_head.bias", SAME),
+    ]
 
 
 def _character_cnn(config: ElmoConfig) -> Iterator[tuple[str, tuple[int, ...], str, Layout]]:

@@ -6,21 +6,36 @@ import argparse
 import sys
 from pathlib import Path
 
-DESCRIPTION = """Turns options.json and weights.hdf5, as AllenNLP and bilm-tf read them, into a folder that
-AutoModel.from_pretrained and nlp.add_pipe("elmo", config={"model": ...}) load."""
+FORMATS = ("hdf5", "tensorflow", "state-dict")
+DESCRIPTION = """Turns weights of AllenNLP and bilm-tf into a folder that AutoModel.from_pretrained and
+nlp.add_pipe("elmo", config={"model": ...}) load.
+
+SOURCE is a folder, a zip or tar archive, or files, in any order:
+  options.json weights.hdf5       weights as AllenNLP and bilm-tf read them
+  archive.zip                     the same and vocab.txt in one archive, as in the NLPL repository
+  FOLDER/model.ckpt               a training checkpoint of bilm-tf (needs tensorflow)
+  model.tar.gz, or weights.th     a model that AllenNLP trained, with its ELMo inside"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the command."""
     parser.description = DESCRIPTION
-    parser.add_argument("options", type=Path, metavar="OPTIONS.json", help="the model's options")
-    parser.add_argument("weights", type=Path, metavar="WEIGHTS.hdf5", help="the model's weights")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("sources", type=Path, nargs="+", metavar="SOURCE", help="what to convert, see above")
     parser.add_argument("out", type=Path, metavar="OUT_DIR", help="the folder to make")
     parser.add_argument(
         "--vocab",
         type=Path,
         metavar="VOCAB.txt",
         help="the words the biLM was trained with, if they are at hand",
+    )
+    parser.add_argument("--format", choices=FORMATS, help="of the weights, where SOURCE leaves a choice")
+    parser.add_argument("--without-head", action="store_true", help="leave out the softmax, which vectors do not need")
+    parser.add_argument(
+        "--prefix", metavar="NAME", help="of a state dict with several ELMos: how the names of the wanted one begin"
+    )
+    parser.add_argument(
+        "--scalar-mix", type=int, metavar="N", help="of a state dict with several scalar mixes: the model's (first)"
     )
 
 
@@ -29,9 +44,19 @@ def run(args: argparse.Namespace) -> int:
     from hf_elmo.convert.conversion import convert
 
     try:
-        convert(args.options, args.weights, args.out, vocab_file=args.vocab)
+        done = convert(
+            *args.sources,
+            args.out,
+            vocab_file=args.vocab,
+            format=args.format,
+            with_head=not args.without_head,
+            prefix=args.prefix,
+            scalar_mix=args.scalar_mix,
+        )
     except (OSError, ValueError, ImportError) as error:
         print(f"hf-elmo convert: {error}", file=sys.stderr)
         return 2
+    for note in done.notes:
+        print(note)
     print(f"written to {args.out}")
     return 0

@@ -11,6 +11,7 @@ from hf_elmo.version import __version__
 # name: (module, one line)
 COMMANDS = {
     "convert": ("hf_elmo.cli.convert", "weights of the original programs to a model folder"),
+    "export-hdf5": ("hf_elmo.cli.export_hdf5", "a model folder to the files of the original programs"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
     "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),

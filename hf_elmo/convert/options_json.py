@@ -22,6 +22,20 @@ def read_options(path: str | Path) -> ElmoConfig:
         ValueError: not such a file, an option missing or out of range, or a model that is none of ELMo's.
     """
     path = Path(path)
+    options = read_json(path)
+    try:
+        return ElmoConfig(**model_options(options))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The content of an options.json.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no JSON, or no object.
+    """
     try:
         options = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -30,13 +44,15 @@ def read_options(path: str | Path) -> ElmoConfig:
         ) from error
     if not isinstance(options, dict):
         raise ValueError(f"{path}: got {type(options).__name__}; expected an object with the keys lstm and char_cnn.")
-    try:
-        return ElmoConfig(**_config_options(options))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    return options
 
 
-def _config_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ElmoConfig that the keys on the model describe.
+
+    Raises:
+        ValueError: one is missing, or the model is none of ELMo's.
+    """
     if options.get("bidirectional", True) is not True:
         raise ValueError(
             f"bidirectional: got {options['bidirectional']!r}; expected true.  ELMo needs both directions, and the "
@@ -71,3 +87,66 @@ def _value(options: Mapping[str, Any], path: str, default: Any = _REQUIRED) -> A
             return default
         value = value[key]
     return value
+
+
+def read_training_options(path: str | Path) -> dict[str, Any]:
+    """Fields of the configuration for going on with training: dropout and softmax, with the reference's defaults.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: not such a file, or an option of another type.
+    """
+    options = read_json(Path(path))
+    fields: dict[str, Any] = {"lm_softmax": "sampled" if options.get("sample_softmax", True) else "full"}
+    for field, name in (("dropout", "dropout"), ("num_negative_samples", "n_negative_samples_batch")):
+        value = options.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{path}: {name}: got {value!r}; expected a number.")
+        fields[field] = value
+    return fields
+
+
+def options_of(config: ElmoConfig, *, with_head: bool) -> dict[str, Any]:
+    """The content of the options.json that describes a configuration, the reverse of [`read_options`].
+
+    Args:
+        config: the configuration.
+        with_head: add what the reference needs to go on with training: the size of the vocabulary and the softmax.
+
+    Raises:
+        ValueError: a configuration that these files cannot express.
+    """
+    if config.character_vocab_size != _CHARACTER_COUNTS[-1]:
+        raise ValueError(
+            f"character_vocab_size: got {config.character_vocab_size}; expected {_CHARACTER_COUNTS[-1]}, the only one "
+            "that the original's programs read."
+        )
+    options: dict[str, Any] = {
+        "lstm": {
+            "dim": config.lstm_size,
+            "projection_dim": config.projection_size,
+            "n_layers": config.num_hidden_layers,
+            "cell_clip": config.cell_clip,
+            "proj_clip": config.projection_clip,
+            "use_skip_connections": config.use_skip_connections,
+        },
+        "char_cnn": {
+            "activation": config.character_activation,
+            "embedding": {"dim": config.character_embedding_size},
+            "filters": [list(pair) for pair in config.character_filters],
+            "max_characters_per_token": config.max_characters_per_word,
+            "n_characters": config.character_vocab_size,
+            "n_highway": config.num_highway_layers,
+        },
+    }
+    if with_head:
+        options |= {
+            "bidirectional": True,
+            "dropout": config.dropout,
+            "n_tokens_vocab": config.vocab_size - 1,
+            "n_negative_samples_batch": config.num_negative_samples,
+            "sample_softmax": config.lm_softmax == "sampled",
+        }
+    return options

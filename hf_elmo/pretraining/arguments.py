@@ -31,6 +31,10 @@ class PretrainingOptions:
     vocab_size: int | None = field(
         default=None, metadata={"help": "words of the softmax, the three special ones included (default: as prepared)"}
     )
+    init_from: str | None = field(
+        default=None,
+        metadata={"help": "folder of a language model to go on from, such as `hf-elmo convert` makes of a checkpoint"},
+    )
     unroll_steps: int = field(default=20, metadata={"help": "words between two updates of a stream"})
     shuffle: Shuffle = field(default="independent", metadata={"help": "order of the two directions' sentences"})
     start_at_word_frequencies: bool = field(

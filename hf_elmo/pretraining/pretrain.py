@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from transformers import TrainingArguments, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.modeling_elmo import ElmoForPreTraining
+from hf_elmo.pretraining.adagrad_start import StartedAdagrad
 from hf_elmo.pretraining.arguments import PretrainingOptions, model_config, parse_arguments, read_mapping
+from hf_elmo.pretraining.init_from import Start
 from hf_elmo.pretraining.model_card import model_card
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
 from hf_elmo.pretraining.softmax_start import start_at_word_frequencies
@@ -42,12 +45,13 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     """
     prepared = PreparedCorpus.open(options.prepared)
     vocabulary = prepared.vocabulary(options.vocab_size)
-    config = model_config(len(vocabulary), model_options)
+    start = None if options.init_from is None else Start(options.init_from, vocabulary, model_options)
+    config = model_config(len(vocabulary), model_options) if start is None else start.config
     licences = read_licences(options, prepared)
     _check_output_dir(training, config)
     set_seed(training.seed)
-    model = ElmoForPreTraining(config)
-    if options.start_at_word_frequencies:
+    model = ElmoForPreTraining(config) if start is None else start.load_model()
+    if options.start_at_word_frequencies and start is None:
         start_at_word_frequencies(model.lm_head, prepared.counts, prepared.split_report("train")["sentences"])
     if options.word_vectors is not None and not training.resume_from_checkpoint:
         _start_from_word_vectors(model, prepared, options, seed=training.seed)
@@ -71,7 +75,7 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
         streams=streams,
         heldout=heldout_passes(prepared, config, options, training, num_tokens=options.heldout_tokens),
         loss_scale=options.unroll_steps if options.scale_loss_by_unroll_steps else 1.0,
-        optimizer_cls_and_kwargs=_optimizer(options, training),
+        optimizer_cls_and_kwargs=_optimizer(options, training, None if start is None else start.adagrad_sums(model)),
         processing_class=ElmoTokenizer(vocab=vocabulary, max_characters_per_word=config.max_characters_per_word),
     )
     # Trainer seeds every process alike; each draws its own dropout and negatives.
@@ -193,13 +197,17 @@ def _check_output_dir(training: TrainingArguments, config: ElmoConfig) -> None:
                 )
 
 
-def _optimizer(options: PretrainingOptions, training: TrainingArguments) -> tuple[Any, dict[str, Any]] | None:
+def _optimizer(
+    options: PretrainingOptions, training: TrainingArguments, sums: dict[nn.Parameter, Tensor] | None = None
+) -> tuple[Any, dict[str, Any]] | None:
     """Trainer's own Adagrad cannot start its accumulator where the reference does."""
     if training.optim != _ADAGRAD:
         return None
     if options.adagrad_accumulator <= 0:
         raise ValueError(f"adagrad_accumulator: got {options.adagrad_accumulator}; expected a positive number.")
     arguments = {"lr": training.learning_rate, "initial_accumulator_value": options.adagrad_accumulator, "eps": 0.0}
+    if sums is not None:
+        return StartedAdagrad, {**arguments, "sums": sums}
     return torch.optim.Adagrad, arguments
 
 
