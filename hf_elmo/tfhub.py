@@ -59,7 +59,7 @@ class Module(nn.Module):
 
         Returns:
             `word_emb`: the token layer; `lstm_outputs1`, `lstm_outputs2`, ...: the biLSTM layers; `elmo`: their mix;
-            `default`: the mean of `elmo` over a sentence's words, 0 without words; `sequence_len`: the numbers of words.
+            `default`: the mean of `elmo` over a sentence's words, 0 without words; `sequence_len`: how many words.
 
         Shape:
             word_emb (B, T, P), lstm_outputs1 and elmo (B, T, 2P), 0 at padding; default (B, 2P), sequence_len (B,).
@@ -97,8 +97,8 @@ class Module(nn.Module):
                 raise TypeError(f"tokens: sentence {number} is the string {words!r}; expected a list of words.")
             if not 0 <= length <= len(words):
                 raise ValueError(
-                    f"sequence_len: got {length} for sentence {number}; expected 0 to {len(words)}, its number of words "
-                    "and padding."
+                    f"sequence_len: got {length} for sentence {number}; expected 0 to {len(words)}, the number of its "
+                    "words with padding."
                 )
         sentences = [list(words[:length]) for words, length in zip(tokens, lengths, strict=True)]
         return self._outputs(sentences, width=max(map(len, tokens), default=0))
@@ -134,8 +134,8 @@ def _load(spec: str | PathLike[str] | None) -> ElmoModel:
     if spec is not None and str(spec).startswith(("http://", "https://", "gs://")):
         raise ValueError(
             f"spec: got the address {spec}; TensorFlow's modules cannot be read.  Expected the folder that "
-            "`hf-elmo convert OPTIONS.json WEIGHTS.hdf5 FOLDER` makes of the published weights, the id of a model on the "
-            "Hugging Face Hub, or None for the model that ships with the package."
+            "`hf-elmo convert OPTIONS.json WEIGHTS.hdf5 FOLDER` makes of the published weights, the id of a model on "
+            "the Hugging Face Hub, or None for the model that ships with the package."
         )
     return load_model(None if spec is None else str(spec))
 

@@ -31,7 +31,8 @@ class CachedCharacterCNN(CharacterCNN):
 
     def __init__(self, config: ElmoConfig, character_cnn: CharacterCNN, words: Sequence[str]) -> None:
         super().__init__(config)
-        self.load_state_dict(character_cnn.state_dict())
+        values = character_cnn.state_dict()
+        self.load_state_dict({name: values[name] for name in self.state_dict()})
         self.to(character_cnn.embedding.weight)
         vectors = _vectors(character_cnn, words, config.max_characters_per_word)  # (words, P)
         self.word_embedding = nn.Embedding.from_pretrained(vectors, padding_idx=0)

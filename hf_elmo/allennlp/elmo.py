@@ -101,10 +101,10 @@ class Elmo(nn.Module):
             TypeError, ValueError: an argument of another type, shape or range.
         """
         check_integer_tensor("inputs", inputs, least_dimensions=3, length="characters")
-        *outer, words, characters = inputs.shape
+        outer = inputs.shape[:-2]
         word_inputs = self._checked(word_inputs, inputs)
-        rows = inputs.reshape(-1, words, characters)  # (B', T, C)
-        output = self._elmo_lstm(rows, None if word_inputs is None else word_inputs.reshape(-1, words))
+        rows = inputs.flatten(0, -3)  # (B', T, C)
+        output = self._elmo_lstm(rows, None if word_inputs is None else word_inputs.flatten(0, -2))
         layers, mask = output["activations"], output["mask"]  # (B', T + 2, 2P) each, (B', T + 2)
         mixed = [getattr(self, f"scalar_mix_{k}")(layers, mask) for k in range(self._num_mixes)]
         if not self._keep_sentence_boundaries:
