@@ -16,9 +16,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "allennlp.md"
 
 def _blocks() -> list[str]:
     text = PAGE.read_text(encoding="utf-8")
-    return [
-        textwrap.dedent(block) for block in re.findall(r"^ *```python\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
-    ]
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(block) for block in blocks]
 
 
 def test_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     served = Site()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             served.requests.append(self.path)
             content = served.files.get(self.path)
             self.send_response(404 if content is None else 200)
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_said(site: Site) -> None:
 def test_a_file_cut_short_is_not_kept(site: Site, tmp_path: Path) -> None:
     address = f"{site.address}/weights.hdf5"
     site.files, site.cut = {"/weights.hdf5": b"x" * 1000}, {"/weights.hdf5"}
-    with pytest.raises(OSError, match="500 of 1000 bytes|IncompleteRead"):
+    with pytest.raises(OSError, match=r"500 of 1000 bytes|IncompleteRead"):
         download.downloaded(address)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     site.cut = set()

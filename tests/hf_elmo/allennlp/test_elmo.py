@@ -153,20 +153,18 @@ def test_parameters_thawed_by_hand_are_trained(original: Original) -> None:
 
 def test_the_gradient_of_the_mix_equals_finite_differences(original: Original) -> None:
     elmo = _elmo(original, 1).double()
-    _set(elmo.scalar_mix_0, [0.3, -0.2, 0.1], 1.3)
+    values = np.array([0.3, -0.2, 0.1, 1.3])  # the scalars and gamma
+    _set(elmo.scalar_mix_0, values[:3].tolist(), values[3])
     gradients = _gradients(elmo)
     parts = [original.layers([sentence])[0][0] for sentence in BATCH]
 
-    def loss(scalars: list[float], gamma: float) -> float:
-        return sum(float((numpy_elmo.scalar_mix(layers, scalars, gamma) ** 2).sum()) for layers in parts)
+    def loss(values: np.ndarray) -> float:
+        return sum((numpy_elmo.scalar_mix(layers, values[:3], values[3]) ** 2).sum() for layers in parts)
 
-    step = 1e-6
-    for k in range(3):
-        up, down = ([0.3, -0.2, 0.1][:k] + [[0.3, -0.2, 0.1][k] + d] + [0.3, -0.2, 0.1][k + 1 :] for d in (step, -step))
-        expected = (loss(up, 1.3) - loss(down, 1.3)) / (2 * step)
-        np.testing.assert_allclose(gradients[f"scalar_mix_0.scalar_parameters.{k}"].item(), expected, rtol=1e-4)
-    expected = (loss([0.3, -0.2, 0.1], 1.3 + step) - loss([0.3, -0.2, 0.1], 1.3 - step)) / (2 * step)
-    np.testing.assert_allclose(gradients["scalar_mix_0.gamma"].item(), expected, rtol=1e-4)
+    names = [*(f"scalar_mix_0.scalar_parameters.{k}" for k in range(3)), "scalar_mix_0.gamma"]
+    for name, step in zip(names, 1e-6 * np.eye(4), strict=True):
+        expected = (loss(values + step) - loss(values - step)) / 2e-6
+        np.testing.assert_allclose(gradients[name].item(), expected, rtol=1e-4)
 
 
 # One biLM for several; copies; files

@@ -1,13 +1,15 @@
 import inspect
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from hf_elmo.allennlp import ElmoEmbedder
-from tests.hf_elmo.allennlp.original import Original, assert_close
+from tests.hf_elmo.allennlp.original import Original, assert_close, write_original
 from tests.hf_elmo.models import WORDS
+from tests.oracles import random_weights
 
 SENTENCES = [WORDS[:7], [], WORDS[7:8], WORDS[8:], WORDS]
 
@@ -27,6 +29,16 @@ def test_all_layers_of_one_sentence(embedder: ElmoEmbedder, original: Original) 
     vectors = embedder.embed_sentence(WORDS)
     assert vectors.dtype == np.float32
     assert_close(vectors, original.layers([WORDS])[0][0])
+
+
+@pytest.mark.parametrize("name", random_weights.ODD)
+def test_models_of_every_kind(name: str, tmp_path: Path) -> None:
+    odd = write_original(tmp_path, name=name)
+    embedder = ElmoEmbedder(*odd.files)
+    for got, layers in zip(embedder.embed_batch(SENTENCES[:3]), odd.layers(SENTENCES[:3])[0], strict=True):
+        assert_close(got, layers)
+    width = odd.options["lstm"]["projection_dim"] * 2
+    assert embedder.embed_sentence([]).shape == (odd.options["lstm"]["n_layers"] + 1, 0, width)
 
 
 def test_a_batch_with_an_empty_sentence(embedder: ElmoEmbedder, original: Original) -> None:
@@ -67,7 +79,7 @@ def test_without_arguments_it_is_the_shipped_model() -> None:
 def test_wrong_inputs_are_refused(embedder: ElmoEmbedder, original: Original) -> None:
     with pytest.raises(TypeError, match="sentence 0: expected a sequence of words, got the single string"):
         embedder.embed_sentence("a sentence")
-    with pytest.raises(ValueError, match="sentence 1: word 0 .* lone surrogate"):
+    with pytest.raises(ValueError, match=r"sentence 1: word 0 .* lone surrogate"):
         embedder.embed_batch([["a"], ["\ud800"]])
     with pytest.raises(ValueError, match="batch_size: got 0"):
         embedder.embed_sentences(SENTENCES, 0)

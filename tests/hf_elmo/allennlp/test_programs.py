@@ -22,9 +22,8 @@ ALLENNLP = {"Elmo", "batch_to_ids", "ElmoEmbedder"}
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_runs_and_learns(name: str, tmp_path: Path) -> None:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, FOLDER / f"{name}.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    command = [sys.executable, FOLDER / f"{name}.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
