@@ -111,7 +111,7 @@ class CarriedState:
         known = min(batch_size, self._state.batch_size)
         return ElmoState(
             *(
-                torch.cat([old[:, :, :known], new[:, :, known:]], dim=2)
+                torch.cat([old[:, :, :known].to(new), new[:, :, known:]], dim=2)
                 for old, new in zip(self._state, fresh, strict=True)
             )
         )
@@ -124,7 +124,7 @@ class CarriedState:
             return
         self._state = ElmoState(
             *(
-                torch.cat([new, old[:, :, state.batch_size :]], dim=2)
+                torch.cat([new, old[:, :, state.batch_size :].to(new)], dim=2)
                 for old, new in zip(self._state, state, strict=True)
             )
         )

@@ -48,11 +48,11 @@ class ScalarMix(nn.Module):
         if self.layer_norm == "token":
             return torch.nn.functional.layer_norm(layer, layer.shape[-1:], eps=self.eps)
         if self.layer_norm == "batch":
-            return _batch_norm(layer, mask.unsqueeze(-1).to(layer.dtype), self.eps)
+            return batch_norm(layer, mask.unsqueeze(-1).to(layer.dtype), self.eps)
         return layer
 
 
-def _batch_norm(layer: Tensor, mask: Tensor, eps: float) -> Tensor:
+def batch_norm(layer: Tensor, mask: Tensor, eps: float) -> Tensor:
     """The reference's normalisation: one mean and one variance over all words and features of the batch."""
     count = (mask.sum() * layer.shape[-1]).clamp(min=1)  # a batch without a word has no mean
     mean = (layer * mask).sum() / count
