@@ -45,6 +45,9 @@ def begin_sparse_gradients(model: ElmoForPreTraining, args: TrainingArguments) -
             "sparse_softmax_gradient: got true together with FSDP or DeepSpeed, which divide parameters among "
             "processes; expected false."
         )
+    checks = torch.sparse.check_sparse_tensor_invariants
+    if not checks.is_enabled():
+        checks.disable()  # said aloud, since torch warns where it is only the default
     model.lm_head.sparse_gradient = True
     names = [f"lm_head.{name}" for name, _ in model.lm_head.named_parameters()]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
