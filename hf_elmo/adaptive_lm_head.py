@@ -1,5 +1,6 @@
 """A softmax over words whose rare ones cost less (Grave et al. 2017, https://arxiv.org/abs/1609.04309)."""
 
+import torch
 from torch import Tensor, nn
 
 from hf_elmo.configuration_elmo import ElmoConfig
@@ -37,11 +38,18 @@ class AdaptiveLMHead(WordSoftmax):
         log_probabilities = self.adaptive.log_prob(x.reshape(-1, x.shape[-1]))  # (N, V)
         return log_probabilities.reshape(*x.shape[:-1], -1)
 
-    def _training_losses(self, x: Tensor, rows: Tensor) -> Tensor:
-        # Processes that train together expect a gradient of every parameter; of a cluster that has no word in this
-        # batch it is zero.
-        nothing = sum(cluster(x[:0]).sum() for cluster in self.adaptive.tail)
-        return self._exact_losses(x, rows) + nothing
-
     def _exact_losses_of_chunk(self, x: Tensor, rows: Tensor) -> Tensor:
-        return -self.adaptive(x, rows).output
+        # Not by the module's own loss, which fails in mixed precision and gives no gradient to a cluster that has no
+        # word in the batch, where processes that train together wait for one.
+        cutoffs = rows.new_tensor(self.adaptive.cutoffs[:-1])
+        cluster_of_row = torch.bucketize(rows, cutoffs, right=True)  # (N,) 0 for frequent words
+        frequent = self.adaptive.shortlist_size
+        column = torch.where(cluster_of_row == 0, rows, frequent - 1 + cluster_of_row)  # (N,)
+        first = self.adaptive.head(x).log_softmax(dim=-1, dtype=x.dtype)  # (N, frequent + clusters)
+        log_probabilities = first.gather(1, column.unsqueeze(1)).squeeze(1)  # (N,)
+        for number, cluster in enumerate(self.adaptive.tail):
+            [here] = (cluster_of_row == 1 + number).nonzero(as_tuple=True)  # (n,)
+            words = cluster(x[here]).log_softmax(dim=-1, dtype=x.dtype)  # (n, words of the cluster)
+            word = (rows[here] - cutoffs[number]).unsqueeze(1)
+            log_probabilities = log_probabilities.index_add(0, here, words.gather(1, word).squeeze(1))
+        return -log_probabilities
