@@ -1,4 +1,4 @@
-"""Run by `torchrun` for test_two_processes.py: one update of every case, and the parameters that each process ends with."""
+"""Run by `torchrun` for test_two_processes.py: one update of every case, and each process's parameters after it."""
 
 import sys
 from pathlib import Path
