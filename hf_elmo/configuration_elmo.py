@@ -15,7 +15,7 @@ logger = logging.get_logger(__name__)
 INITIAL_STATES = ("zero", "warm", "carry")
 MIX_LAYER_NORMS = ("none", "token", "batch")
 ACTIVATIONS = ("relu", "tanh")
-SOFTMAXES = ("sampled", "full")
+SOFTMAXES = ("sampled", "full", "adaptive")
 
 # Keys that transformers itself writes into a config.json without declaring them as fields.
 _TRANSFORMERS_KEYS = frozenset(
@@ -84,8 +84,15 @@ class ElmoConfig(PreTrainedConfig):
         mix_layer_norm_eps: added to the variance.
         mix_l2: λ of the paper's penalty λ‖w‖² on the mix weights, see [`ScalarMix.penalty`].
         mix_trainable: whether the mix's weights and gamma are trained.
-        lm_softmax: loss of the language model while training, `"sampled"` or `"full"`; evaluation is always full.
+        lm_softmax: softmax of the language model: `"full"`; `"sampled"`, the same weights trained on a sample of
+            negatives and evaluated in full; `"adaptive"` (Grave et al. 2017): rare words in clusters with narrower
+            weights, trained and evaluated exactly.
         num_negative_samples: distinct negatives of the sampled softmax, per direction and batch.
+        adaptive_cutoffs: where the adaptive softmax's clusters begin, in rows of the LM head, which stand by falling
+            frequency: the words before the first cutoff have full rows, each cutoff begins a cluster.  None: a
+            twentieth and a quarter of the words.
+        adaptive_div_value: each cluster's rows are narrower than the last one's by this factor; the first cluster's
+            than `projection_size`.
 
     Raises:
         ValueError: a value outside its range, or a name that looks like a misspelt field.
@@ -124,6 +131,8 @@ class ElmoConfig(PreTrainedConfig):
     mix_trainable: bool = True
     lm_softmax: str = "sampled"
     num_negative_samples: int = 8192
+    adaptive_cutoffs: list[int] | tuple | None = None
+    adaptive_div_value: float | int = 4.0
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | None = 2
@@ -135,6 +144,9 @@ class ElmoConfig(PreTrainedConfig):
         # The original's files write "no clip" as 0 or null.
         self.cell_clip = self.cell_clip or None
         self.projection_clip = self.projection_clip or None
+        if self.lm_softmax == "adaptive" and self.adaptive_cutoffs is None:
+            # Written into the file, since the weights' shapes depend on it.
+            self.adaptive_cutoffs = _default_cutoffs(self.vocab_size - 1)
         super().__post_init__(**kwargs)
 
     @property
@@ -200,6 +212,31 @@ class ElmoConfig(PreTrainedConfig):
                 f"mix_layers: got {layers!r}; expected distinct layers from 0 (token layer) to "
                 f"{self.num_hidden_layers} (top), or None for all."
             )
+
+    def validate_adaptive_softmax(self) -> None:
+        """Cutoffs divide the words into parts that are not empty, and no cluster's rows are of width 0."""
+        if self.lm_softmax != "adaptive":
+            return
+        cutoffs, last = list(self.adaptive_cutoffs or []), self.vocab_size - 2
+        integers = all(isinstance(cutoff, int) for cutoff in cutoffs)
+        if not cutoffs or not integers or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] > last:
+            raise ValueError(
+                f"adaptive_cutoffs: got {cutoffs!r}; expected rising integers from 1 to {last} (the LM head has "
+                f"{last + 1} rows), or None to have them chosen."
+            )
+        if not 1 <= self.adaptive_div_value < math.inf:
+            raise ValueError(f"adaptive_div_value: got {self.adaptive_div_value!r}; expected a number of at least 1.")
+        if self.projection_size // self.adaptive_div_value ** len(cutoffs) < 1:
+            raise ValueError(
+                f"adaptive_div_value: got {self.adaptive_div_value!r}, with which the last of {len(cutoffs)} clusters "
+                f"would have rows of width 0; expected at most projection_size ** (1 / {len(cutoffs)}) = "
+                f"{self.projection_size ** (1 / len(cutoffs)):.3g}, or fewer adaptive_cutoffs."
+            )
+
+
+def _default_cutoffs(num_words: int) -> list[int]:
+    first = max(1, num_words // 20)
+    return [first, max(first + 1, num_words // 4)]
 
 
 def _refuse_misspelt(extra: dict[str, Any], *, known: Any) -> None:

@@ -11,8 +11,68 @@ from hf_elmo.sampled_softmax import draw_negatives, sampled_softmax_loss
 _POSITIONS_PER_CHUNK = 512
 
 
-class LMHead(nn.Module):
-    """One row and one bias per word of the vocabulary file, in its order; `<pad>` has none.
+class WordSoftmax(nn.Module):
+    """A distribution over the words of the vocabulary file, in its order; `<pad>` is none of them.
+
+    Attributes:
+        training_softmax: `"sampled"`, `"full"` or `"adaptive"`: by which the loss is computed while training.
+        sampled: whether that is an estimate.
+        sparse_gradient: whether the parameters' gradients are sparse while training.
+    """
+
+    training_softmax: str
+    sparse_gradient = False
+
+    @property
+    def sampled(self) -> bool:
+        """Whether training's loss is that of a sample of the words."""
+        return self.training_softmax == "sampled"
+
+    def log_probabilities(self, x: Tensor) -> Tensor:
+        """Exact log-probability of every word, in nats; word id w stands in column w - 1.
+
+        Shape:
+            x (..., P) → (..., V)
+        """
+        raise NotImplementedError
+
+    def loss(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Mean negative log-likelihood in nats, of the sampled softmax while training if so configured, else exact.
+
+        Args:
+            x: top layer outputs of one direction.
+            labels: word ids to predict; 0 (`<pad>`) and negative ids are ignored.
+
+        Shape:
+            x (..., P), labels (...) → (); 0 where every label is ignored
+        """
+        x, rows = _counted(x, labels)
+        losses = self._training_losses(x, rows) if self.training else self._exact_losses(x, rows)
+        return losses.sum() / max(1, len(rows))
+
+    def negative_log_likelihood(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Exact, in nats, one number for every label that is not ignored, in their order.
+
+        Shape:
+            x (..., P), labels (...) → (number of counted labels,)
+        """
+        return self._exact_losses(*_counted(x, labels))
+
+    def _training_losses(self, x: Tensor, rows: Tensor) -> Tensor:
+        """(N, P), (N,) → (N,)"""
+        return self._exact_losses(x, rows)
+
+    def _exact_losses(self, x: Tensor, rows: Tensor) -> Tensor:
+        """(N, P), (N,) → (N,)"""
+        chunks = zip(x.split(_POSITIONS_PER_CHUNK), rows.split(_POSITIONS_PER_CHUNK), strict=True)
+        return torch.cat([self._exact_losses_of_chunk(*chunk) for chunk in chunks])
+
+    def _exact_losses_of_chunk(self, x: Tensor, rows: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class LMHead(WordSoftmax):
+    """One row and one bias per word.
 
     Args:
         config: `vocab_size`, `projection_size`, `lm_softmax` and `num_negative_samples` are read.
@@ -25,45 +85,30 @@ class LMHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_words))
         self.num_negative_samples = config.num_negative_samples
         # With fewer words than negatives there is nothing to sample: the full softmax is exact and no slower.
-        self.sampled = config.lm_softmax == "sampled" and config.num_negative_samples < num_words
+        sampled = config.lm_softmax == "sampled" and config.num_negative_samples < num_words
+        self.training_softmax = "sampled" if sampled else "full"
 
     def logits(self, x: Tensor) -> Tensor:
         """Shape: (..., P) → (..., V)"""
         return F.linear(x, self.weight, self.bias)
 
-    def loss(self, x: Tensor, labels: Tensor) -> Tensor:
-        """Mean negative log-likelihood in nats, of the sampled softmax while training if so configured, else full.
+    def log_probabilities(self, x: Tensor) -> Tensor:
+        """As in [`WordSoftmax`]."""
+        return self.logits(x).log_softmax(dim=-1)
 
-        Args:
-            x: top layer outputs of one direction.
-            labels: word ids to predict; 0 (`<pad>`) and negative ids are ignored.
+    def _training_losses(self, x: Tensor, rows: Tensor) -> Tensor:
+        if not self.sampled:
+            return self._exact_losses(x, rows)
+        negatives = draw_negatives(len(self.weight), self.num_negative_samples)
+        return sampled_softmax_loss(
+            x, rows, self.weight, self.bias, negatives, sparse_gradient=self.sparse_gradient
+        )  # (N,)
 
-        Shape:
-            x (..., P), labels (...) → (); 0 where every label is ignored
-        """
-        x, rows = self._counted(x, labels)
-        if self.training and self.sampled:
-            negatives = draw_negatives(len(self.weight), self.num_negative_samples)
-            total = sampled_softmax_loss(x, rows, self.weight, self.bias, negatives).sum()
-        else:
-            total = self._negative_log_likelihood(x, rows).sum()
-        return total / max(1, len(rows))
+    def _exact_losses_of_chunk(self, x: Tensor, rows: Tensor) -> Tensor:
+        return F.cross_entropy(self.logits(x), rows, reduction="none")
 
-    def negative_log_likelihood(self, x: Tensor, labels: Tensor) -> Tensor:
-        """By the full softmax, in nats, one number for every label that is not ignored, in their order.
 
-        Shape:
-            x (..., P), labels (...) → (number of counted labels,)
-        """
-        return self._negative_log_likelihood(*self._counted(x, labels))
-
-    def _counted(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        counted = labels > 0
-        return x[counted], labels[counted] - 1  # rows leave <pad> out
-
-    def _negative_log_likelihood(self, x: Tensor, rows: Tensor) -> Tensor:
-        losses = [
-            F.cross_entropy(self.logits(chunk), chunk_rows, reduction="none")
-            for chunk, chunk_rows in zip(x.split(_POSITIONS_PER_CHUNK), rows.split(_POSITIONS_PER_CHUNK), strict=True)
-        ]
-        return torch.cat(losses)
+def _counted(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions to predict a word at, (N, P), and the row of each word, (N,)."""
+    counted = labels > 0
+    return x[counted], labels[counted] - 1  # rows leave <pad> out

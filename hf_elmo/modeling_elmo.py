@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput, TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from hf_elmo.adaptive_lm_head import AdaptiveLMHead
 from hf_elmo.character_cnn import CharacterCNN, Highway
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.initial_state import ElmoState, InitialState
@@ -170,6 +171,11 @@ class ElmoPreTrainedModel(PreTrainedModel):
         elif isinstance(module, LMHead):
             init.normal_(module.weight, std=self.config.projection_size**-0.5)
             init.zeros_(module.bias)
+        elif isinstance(module, AdaptiveLMHead):
+            for linear in (module.adaptive.head, *module.adaptive.tail.modules()):
+                if isinstance(linear, nn.Linear):
+                    init.normal_(linear.weight, std=linear.in_features**-0.5)
+            init.zeros_(module.adaptive.head.bias)
         elif isinstance(module, InitialState):
             for stored in module.buffers():
                 init.zeros_(stored)
@@ -270,7 +276,7 @@ class ElmoModel(ElmoPreTrainedModel):
         """
         self._check_shapes(character_ids, attention_mask, backward_character_ids, state)
         if backward_character_ids is None:
-            mask = (character_ids > 0).any(dim=-1) if attention_mask is None else attention_mask.bool()  # (B, T)
+            mask = words_of(character_ids, attention_mask)  # (B, T)
             orders = reading_orders(mask)
             token_layer = self.character_cnn(character_ids)  # (B, T, P)
             hidden_states = torch.cat([token_layer, token_layer], dim=-1) * mask.unsqueeze(-1)  # (B, T, 2P)
@@ -333,7 +339,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     """The biLM with its softmax over words: the joint forward and backward likelihood (section 3.1).
 
     Args:
-        config: sizes and options; `vocab_size`, `lm_softmax`, `num_negative_samples` and `dropout` act here only.
+        config: sizes and options; `vocab_size`, `lm_softmax` with its options, and `dropout` act here only.
     """
 
     # The loss is a mean over this call's words; Trainer must not divide it once more when it accumulates gradients.
@@ -342,7 +348,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
         self.elmo = ElmoModel(config, add_scalar_mix=False)
-        self.lm_head = LMHead(config)
+        self.lm_head = AdaptiveLMHead(config) if config.lm_softmax == "adaptive" else LMHead(config)
         self.post_init()
 
     def get_output_embeddings(self) -> None:
@@ -384,7 +390,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 f"{_presence(backward_labels)}."
             )
         if state is None:
-            state = self.elmo.initial_state(len(character_ids), like=self.lm_head.weight)
+            state = self.elmo.initial_state(len(character_ids), like=next(self.elmo.parameters()))
         output = self.elmo(
             character_ids,
             attention_mask=attention_mask,
@@ -398,7 +404,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         forward_loss = backward_loss = loss = None
         if labels is not None:
             if backward_labels is None:
-                forward_labels, backward_labels = _neighbours(labels)
+                forward_labels, backward_labels = neighbours(labels, words_of(character_ids, attention_mask))
             else:
                 forward_labels = labels
             forward_loss = self.lm_head.loss(forward_top, forward_labels)
@@ -415,10 +421,23 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
         )
 
 
-def _neighbours(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, T) word ids → the next and the previous word of each position, -100 where there is none."""
+def words_of(character_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Where the words of a padded batch are, (B, T) bool: by the mask, else where a row of ids is not zero."""
+    return (character_ids > 0).any(dim=-1) if attention_mask is None else attention_mask.bool()
+
+
+def neighbours(labels: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """What each direction predicts at each word of whole sentences: the next word id and the previous one.
+
+    -100 where there is none, and at padding, which no direction reads.
+
+    Shape:
+        labels (B, T), mask (B, T) True at words → (B, T), (B, T)
+    """
+    labels = labels.masked_fill(~mask, -100)
     none = labels.new_full((labels.shape[0], 1), -100)
-    return torch.cat([labels[:, 1:], none], dim=1), torch.cat([none, labels[:, :-1]], dim=1)
+    following, previous = torch.cat([labels[:, 1:], none], dim=1), torch.cat([none, labels[:, :-1]], dim=1)
+    return following.masked_fill(~mask, -100), previous.masked_fill(~mask, -100)
 
 
 def _presence(argument: Any) -> str:

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from hf_elmo.initial_state import ElmoState
-from hf_elmo.modeling_elmo import ElmoForPreTraining
+from hf_elmo.modeling_elmo import ElmoForPreTraining, neighbours, words_of
 
 
 class Perplexity(NamedTuple):
-    """How well a biLM predicts a text, by the full softmax, summed over words and divided once at the end.
+    """How well a biLM predicts a text, by its exact distribution over all words.
+
+    Losses are summed over words and divided once at the end.
 
     Every word and each sentence's closing boundary (`</S>` forward, `<S>` backward) is predicted once per direction;
     words outside the vocabulary count as the one class `<UNK>`.
@@ -30,30 +32,37 @@ class Perplexity(NamedTuple):
 
 @torch.no_grad()
 def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]], *, carry: bool = True) -> Perplexity:
-    """Evaluate on batches of both directions' streams.
+    """Evaluate on batches of both directions' streams, or of whole sentences.
 
     Args:
         model: is put into evaluation mode, and back.
-        batches: `character_ids`, `labels`, `backward_character_ids`, `backward_labels`; see [`ElmoForPreTraining`].
-        carry: hand the LSTM state from batch to batch, where rows continue; otherwise each batch starts anew.
+        batches: of streams `character_ids`, `labels`, `backward_character_ids`, `backward_labels`; of sentences
+            `character_ids`, `labels` and, where there is padding, `attention_mask`; see [`ElmoForPreTraining`].
+        carry: hand the LSTM state of streams from batch to batch, where rows continue; otherwise each batch starts
+            anew.  Sentences always do.
 
     Raises:
         ValueError: there is nothing to predict.
     """
     was_training = model.training
     model.eval()
-    device = model.lm_head.weight.device
+    device = next(model.parameters()).device
     sums = torch.zeros(2, dtype=torch.float64)
     counts = [0, 0]
     state: ElmoState | None = None
     for batch in batches:
         inputs = {name: value.to(device) for name, value in batch.items()}
-        labels = inputs.pop("labels"), inputs.pop("backward_labels")
-        output = model(**inputs, state=state if carry else None)
+        labels, backward_labels = inputs.pop("labels"), inputs.pop("backward_labels", None)
+        if backward_labels is None:
+            words = words_of(inputs["character_ids"], inputs.get("attention_mask"))
+            targets, before = neighbours(labels, words), None
+        else:
+            targets, before = (labels, backward_labels), state if carry else None
+        output = model(**inputs, state=before)
         state = output.state
         tops = output.forward_hidden_state, output.backward_hidden_state
-        for direction, (top, words) in enumerate(zip(tops, labels, strict=True)):
-            losses = model.lm_head.negative_log_likelihood(top, words)
+        for direction, (top, predicted) in enumerate(zip(tops, targets, strict=True)):
+            losses = model.lm_head.negative_log_likelihood(top, predicted)
             sums[direction] += losses.double().sum().cpu()
             counts[direction] += len(losses)
     model.train(was_training)

@@ -60,7 +60,15 @@ def _first_occurrences(drawn: Tensor) -> tuple[Tensor, Tensor]:
     return classes[order], first
 
 
-def sampled_softmax_loss(x: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, negatives: Negatives) -> Tensor:
+def sampled_softmax_loss(
+    x: Tensor,
+    targets: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    negatives: Negatives,
+    *,
+    sparse_gradient: bool = False,
+) -> Tensor:
     r"""Cross-entropy of each target against the negatives, each logit lessened by the log of its class's expected count
     \(Q(k) = 1 - (1 - p(k))^{\mathrm{tries}}\); a negative that is the target itself is left out.
 
@@ -69,6 +77,7 @@ def sampled_softmax_loss(x: Tensor, targets: Tensor, weight: Tensor, bias: Tenso
         targets: classes, 0..V-1.
         weight, bias: the softmax's parameters.
         negatives: one draw, shared by all positions.
+        sparse_gradient: give `weight` and `bias` sparse gradients, of the rows that were read.
 
     Shape:
         x (N, P), targets (N,), weight (V, P), bias (V,) → (N,)
@@ -76,10 +85,12 @@ def sampled_softmax_loss(x: Tensor, targets: Tensor, weight: Tensor, bias: Tenso
     classes = negatives.classes.to(x.device)
     log_counts = _log_expected_count(torch.cat([targets, classes]), len(weight), negatives.num_tries).to(x)
     target_log_counts, class_log_counts = log_counts.split([len(targets), len(classes)])
+    class_weight, target_weight = (F.embedding(rows, weight, sparse=sparse_gradient) for rows in (classes, targets))
+    class_bias, target_bias = (bias.gather(0, rows, sparse_grad=sparse_gradient) for rows in (classes, targets))
     # The correction is part of the bias, so that it costs nothing per position.
-    sampled_logits = F.linear(x, F.embedding(classes, weight), bias[classes] - class_log_counts)  # (N, n)
+    sampled_logits = F.linear(x, class_weight, class_bias - class_log_counts)  # (N, n)
     sampled_logits = _leave_out_targets(sampled_logits, targets, classes)
-    target_logits = (x * F.embedding(targets, weight)).sum(dim=1) + bias[targets] - target_log_counts  # (N,)
+    target_logits = (x * target_weight).sum(dim=1) + target_bias - target_log_counts  # (N,)
     return torch.logaddexp(target_logits, sampled_logits.logsumexp(dim=1)) - target_logits
 
 

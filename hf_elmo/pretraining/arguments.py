@@ -15,6 +15,7 @@ from transformers import HfArgumentParser, TrainingArguments
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.pretraining.streams import Shuffle
+from hf_elmo.pretraining.text import TextAs
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -35,6 +36,13 @@ class PretrainingOptions:
         default=None,
         metadata={"help": "folder of a language model to go on from, such as `hf-elmo convert` makes of a checkpoint"},
     )
+    text_as: TextAs = field(
+        default="streams",
+        metadata={
+            "help": "streams: rows that go on from batch to batch, as in the reference; sentences: each by itself from "
+            "the model's initial state, as many as fit into a batch of streams; held-out text is read in the same way"
+        },
+    )
     unroll_steps: int = field(default=20, metadata={"help": "words between two updates of a stream"})
     shuffle: Shuffle = field(default="independent", metadata={"help": "order of the two directions' sentences"})
     start_at_word_frequencies: bool = field(
@@ -51,6 +59,13 @@ class PretrainingOptions:
     )
     scale_loss_by_unroll_steps: bool = field(
         default=False, metadata={"help": "take the gradient of the loss times unroll_steps, as the reference does"}
+    )
+    sparse_softmax_gradient: bool = field(
+        default=False,
+        metadata={
+            "help": "where the softmax is sampled, update only the rows that a batch reads: the same update, faster "
+            "with a large vocabulary (--optim adagrad)"
+        },
     )
     adagrad_accumulator: float = field(default=1.0, metadata={"help": "initial accumulator of --optim adagrad"})
     heldout_tokens: int = field(

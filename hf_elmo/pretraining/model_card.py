@@ -11,6 +11,7 @@ from huggingface_hub import ModelCardData
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, TRAIN
+from hf_elmo.pretraining.text import TextAs
 
 _TEXT = """---
 {metadata}
@@ -75,9 +76,13 @@ characters.
 """
 
 _CONVENTIONS = """By the full softmax: every word and every sentence's closing boundary is predicted once in each
-direction, words outside the vocabulary count as the one word `<UNK>`, and the state is carried from sentence to
-sentence. The average is the root of forward times backward. Texts, and models with another vocabulary, compare only
-with the share of `<UNK>` in mind."""
+direction, words outside the vocabulary count as the one word `<UNK>`, and {reading}. The
+average is the root of forward times backward. Texts, and models with another vocabulary, compare only with the share of
+`<UNK>` in mind."""
+_READING = {
+    "streams": "the state is carried from sentence to sentence",
+    "sentences": "each sentence is read by itself from the initial state",
+}
 
 
 def model_card(
@@ -94,6 +99,7 @@ def model_card(
     licences: Mapping[str, str] | None = None,
     model_licence: str | None = None,
     language: str = "en",
+    text_as: TextAs = "streams",
 ) -> str:
     """A model card in Markdown, with the Hub's metadata on top.
 
@@ -110,6 +116,7 @@ def model_card(
         licences: by source or held-out text, shown as they are.
         model_licence: of the weights, as the Hub writes it.
         language: code of the text's language.
+        text_as: how held-out text was read.
     """
     licences = licences or {}
     train = report["splits"][TRAIN]
@@ -143,7 +150,7 @@ def model_card(
         settings=_table(("setting", "value"), (settings or {}).items()),
         time=_duration(seconds),
         hardware=hardware,
-        perplexity=_perplexity(report, metrics, licences),
+        perplexity=_perplexity(report, metrics, licences, text_as),
         bytes=config.max_characters_per_word - 2,
     )
 
@@ -169,7 +176,9 @@ def _name(source: str, part: Mapping[str, Any]) -> str:
     return source if times == 1 else f"{source}, read {times} times"
 
 
-def _perplexity(report: Mapping[str, Any], metrics: Mapping[str, float], licences: Mapping[str, str]) -> str:
+def _perplexity(
+    report: Mapping[str, Any], metrics: Mapping[str, float], licences: Mapping[str, str], text_as: TextAs
+) -> str:
     rows = []
     for split, part in report["splits"].items():
         name = split.removeprefix(HELDOUT_PREFIX)
@@ -180,7 +189,7 @@ def _perplexity(report: Mapping[str, Any], metrics: Mapping[str, float], licence
     if not rows:
         return "None was held out."
     header = ("text", "words", "`<UNK>`", "average", "forward", "backward", "licence")
-    return f"{_table(header, rows)}\n\n{_CONVENTIONS}"
+    return f"{_table(header, rows)}\n\n{_CONVENTIONS.format(reading=_READING[text_as])}"
 
 
 def _licence(name: str, licences: Mapping[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import os
@@ -26,7 +25,7 @@ from hf_elmo.pretraining.init_from import Start
 from hf_elmo.pretraining.model_card import model_card
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
 from hf_elmo.pretraining.softmax_start import start_at_word_frequencies
-from hf_elmo.pretraining.streams import HeldoutStreams, StreamBatches
+from hf_elmo.pretraining.text import heldout_text, training_text
 from hf_elmo.pretraining.trainer import Batch, BiLMTrainer
 from hf_elmo.pretraining.word_vector_start import read_word_vectors, start_softmax_from, start_token_layer_from
 from hf_elmo.tokenization_elmo import ElmoTokenizer
@@ -55,15 +54,13 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
         start_at_word_frequencies(model.lm_head, prepared.counts, prepared.split_report("train")["sentences"])
     if options.word_vectors is not None and not training.resume_from_checkpoint:
         _start_from_word_vectors(model, prepared, options, seed=training.seed)
-    streams = StreamBatches(
+    streams = training_text(
         prepared,
-        batch_size=training.per_device_train_batch_size,
+        training,
+        text_as=options.text_as,
         unroll_steps=options.unroll_steps,
-        vocab_size=len(vocabulary),
-        seed=training.data_seed if training.data_seed is not None else training.seed,
         shuffle=options.shuffle,
-        rank=training.process_index,
-        world_size=training.world_size,
+        vocab_size=len(vocabulary),
         max_characters_per_word=config.max_characters_per_word,
     )
     if training.max_steps <= 0:
@@ -75,6 +72,7 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
         streams=streams,
         heldout=heldout_passes(prepared, config, options, training, num_tokens=options.heldout_tokens),
         loss_scale=options.unroll_steps if options.scale_loss_by_unroll_steps else 1.0,
+        sparse_softmax_gradient=options.sparse_softmax_gradient,
         optimizer_cls_and_kwargs=_optimizer(options, training, None if start is None else start.adagrad_sums(model)),
         processing_class=ElmoTokenizer(vocab=vocabulary, max_characters_per_word=config.max_characters_per_word),
     )
@@ -101,6 +99,7 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
             hardware=_hardware(training),
             words_per_update=trainer.words_per_update,
             settings=_settings(options, training, model),
+            text_as=options.text_as,
             licences=licences,
             model_licence=options.model_licence,
             language=options.language,
@@ -130,19 +129,18 @@ def heldout_passes(
     num_tokens: int,
 ) -> dict[str, Callable[[], Iterable[Batch]]]:
     """Per held-out text a function that begins a pass over its first `num_tokens` words, or all of it for 0."""
-    batch_size = training.per_device_eval_batch_size
-    num_batches = max(1, num_tokens // (batch_size * options.unroll_steps)) if num_tokens else None
 
     def begin(split: str) -> Iterable[Batch]:
-        streams = HeldoutStreams(
+        return heldout_text(
             prepared,
             split,
-            batch_size=batch_size,
+            text_as=options.text_as,
+            batch_size=training.per_device_eval_batch_size,
             unroll_steps=options.unroll_steps,
             vocab_size=config.vocab_size - 1,
             max_characters_per_word=config.max_characters_per_word,
+            num_tokens=num_tokens,
         )
-        return itertools.islice(streams, num_batches)
 
     return {split.removeprefix(HELDOUT_PREFIX): partial(begin, split) for split in prepared.heldout_splits}
 
@@ -219,14 +217,37 @@ def _settings(options: PretrainingOptions, training: TrainingArguments, model: E
         "learning rate": f"{training.learning_rate:g}, {getattr(training.lr_scheduler_type, 'value', '')}",
         "warm-up updates": training.get_warmup_steps(training.max_steps),
         "gradient clipped at norm": training.max_grad_norm,
-        "streams": training.per_device_train_batch_size * training.world_size,
-        "words between updates (truncated BPTT)": options.unroll_steps,
+        **_text_settings(options, training),
         "dropout": model.config.dropout,
-        "softmax while training": f"sampled, {head.num_negative_samples:,} negatives" if head.sampled else "full",
+        "softmax while training": _softmax(model.config, head.training_softmax),
+        "gradient of the softmax": "of the rows that were read" if head.sparse_gradient else "dense",
         "gradient of the loss times the unrolled words": "yes" if options.scale_loss_by_unroll_steps else "no",
         "mixed precision": "bf16" if training.bf16 else "fp16" if training.fp16 else "no",
         "seed": training.seed,
     }
+
+
+def _text_settings(options: PretrainingOptions, training: TrainingArguments) -> dict[str, Any]:
+    rows = training.per_device_train_batch_size
+    if options.text_as == "sentences":
+        return {
+            "text, held-out too, read as": "whole sentences, each from the initial state",
+            "words in a batch, padding and boundaries counted": f"at most {rows * options.unroll_steps:,}",
+            "batches of an update": training.gradient_accumulation_steps * training.world_size,
+        }
+    return {
+        "text, held-out too, read as": "continuous streams",
+        "streams": rows * training.world_size,
+        "words between updates (truncated BPTT)": options.unroll_steps,
+    }
+
+
+def _softmax(config: ElmoConfig, kind: str) -> str:
+    if kind == "sampled":
+        return f"sampled, {config.num_negative_samples:,} negatives"
+    if kind == "adaptive":
+        return f"adaptive, clusters from word {', '.join(f'{cutoff:,}' for cutoff in config.adaptive_cutoffs or ())} on"
+    return kind
 
 
 def _hardware(training: TrainingArguments) -> str:

@@ -167,19 +167,30 @@ class PreparedCorpus:
         Raises:
             ValueError: a damaged file.
         """
-        try:
-            with safe_open(self.path / file, framework="numpy") as tensors:
-                shard = Shard(tensors.get_tensor("words"), tensors.get_tensor("offsets"))
-        except SafetensorError as error:
-            raise ValueError(
-                f"{self.path / file}: cannot be read as a shard: {error}; prepare the corpus again"
-            ) from error
+        shard = Shard(self._tensor(file, "words"), self._tensor(file, "offsets"))
         if len(shard.words) and int(shard.words.max()) >= self.report["distinct_words"]:
             raise ValueError(
                 f"{self.path / file}: got row {shard.words.max()}, expected rows below "
                 f"{self.report['distinct_words']}; the shard belongs to another words.txt"
             )
         return shard
+
+    def sentence_lengths(self, file: str) -> np.ndarray:
+        """(sentences,) words of each sentence of a shard, without boundaries; its words are not read.
+
+        Raises:
+            ValueError: a damaged file.
+        """
+        return np.diff(self._tensor(file, "offsets"))
+
+    def _tensor(self, file: str, name: str) -> np.ndarray:
+        try:
+            with safe_open(self.path / file, framework="numpy") as tensors:
+                return tensors.get_tensor(name)
+        except SafetensorError as error:
+            raise ValueError(
+                f"{self.path / file}: cannot be read as a shard: {error}; prepare the corpus again"
+            ) from error
 
     def read_split(self, split: str) -> Iterator[Shard]:
         """The shards of a split, one after the other."""

@@ -3,12 +3,16 @@
 import numpy as np
 import torch
 
+from hf_elmo.adaptive_lm_head import AdaptiveLMHead
 from hf_elmo.lm_head import LMHead
 
 
 @torch.no_grad()
-def start_at_word_frequencies(head: LMHead, counts: np.ndarray, num_sentences: int) -> None:
+def start_at_word_frequencies(head: LMHead | AdaptiveLMHead, counts: np.ndarray, num_sentences: int) -> None:
     """Set the biases to the log of each word's relative frequency: the best prediction without any context.
+
+    An adaptive softmax has biases for its frequent words and for each cluster of the others; within a cluster words
+    start as they were initialised.
 
     Args:
         head: the softmax to start.
@@ -18,7 +22,7 @@ def start_at_word_frequencies(head: LMHead, counts: np.ndarray, num_sentences: i
     Raises:
         ValueError: fewer counts than rows.
     """
-    rows = len(head.bias)
+    rows = head.adaptive.n_classes if isinstance(head, AdaptiveLMHead) else len(head.bias)
     if len(counts) < rows:
         raise ValueError(f"counts: got {len(counts)}; expected at least one for each of the head's {rows} rows.")
     frequency = counts[:rows].astype(np.float64)
@@ -26,4 +30,9 @@ def start_at_word_frequencies(head: LMHead, counts: np.ndarray, num_sentences: i
     frequency[:2] += num_sentences / 2
     frequency[2] += counts[rows:].sum()
     frequency = np.maximum(frequency, 1.0)
-    head.bias.copy_(torch.from_numpy(np.log(frequency / frequency.sum())))
+    share = frequency / frequency.sum()
+    if isinstance(head, AdaptiveLMHead):
+        frequent, *clusters = np.split(share, head.adaptive.cutoffs[:-1])
+        head.adaptive.head.bias.copy_(torch.from_numpy(np.log([*frequent, *(part.sum() for part in clusters)])))
+    else:
+        head.bias.copy_(torch.from_numpy(np.log(share)))

@@ -285,6 +285,11 @@ class StreamBatches:
         predictions = int(self.prepared.split_report(self.split)["predictions_per_direction"])
         return max(1, predictions // (self.batch_size * self.unroll_steps * self.world_size))
 
+    @property
+    def predictions_per_batch(self) -> float:
+        """Words that a batch predicts in each direction."""
+        return self.batch_size * self.unroll_steps
+
     def state_dict(self) -> dict[str, Any]:
         """Where the streams stand: JSON-able, a few numbers for each row.
 
@@ -302,8 +307,10 @@ class StreamBatches:
 
         Raises:
             ValueError: the state of other data, or of another batch size, seed, shuffle, split, rank or world
-                size.
+                size; the state of sentences.
         """
+        if "forward" not in state:
+            raise ValueError("got the data state of sentences, expected one of streams; resume with text_as sentences")
         check_identity(state["identity"], self._identity)
         self.batches = int(state["batches"])
         self._forward.restore(state["forward"])

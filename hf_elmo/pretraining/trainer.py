@@ -1,4 +1,4 @@
-"""Pretraining with transformers' Trainer: streams, truncated backpropagation through time, exact resume."""
+"""Pretraining with transformers' Trainer: streams with truncated backpropagation through time, or whole sentences."""
 
 from __future__ import annotations
 
@@ -21,18 +21,26 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_
 from hf_elmo.initial_state import ElmoState
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from hf_elmo.perplexity import perplexity
+from hf_elmo.pretraining.sentence_batches import SentenceBatches
+from hf_elmo.pretraining.sparse_gradient import (
+    average_over_processes,
+    begin_sparse_gradients,
+    clip_gradients,
+    start_alike,
+)
 from hf_elmo.pretraining.streams import StreamBatches
 
 Batch = Mapping[str, np.ndarray]
 
 _SECONDS = "training_seconds"
 _WRITING = ".writing"
+_AS_THEY_ARE = ("labels", "backward_labels", "attention_mask")
 
 
 class StreamDataset(IterableDataset):
-    """The streams as what a `DataLoader` reads."""
+    """Streams or sentences as what a `DataLoader` reads."""
 
-    def __init__(self, streams: StreamBatches) -> None:
+    def __init__(self, streams: StreamBatches | SentenceBatches) -> None:
         self.streams = streams
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
@@ -40,19 +48,20 @@ class StreamDataset(IterableDataset):
 
 
 def model_inputs(batch: Batch) -> dict[str, Tensor]:
-    """The model's arguments for one batch of streams, whose words come as rows of a table of distinct words.
+    """The model's arguments for one batch, whose words come as rows of a table of distinct words.
 
     Shape:
-        distinct_character_ids (N, C), distinct_index, backward_distinct_index, labels, backward_labels (B, T)
-        → character_ids, backward_character_ids (B, T, C), labels, backward_labels (B, T)
+        distinct_character_ids (N, C), distinct_index, labels (B, T), of streams backward_distinct_index,
+        backward_labels (B, T), of sentences attention_mask (B, T)
+        → character_ids (B, T, C), labels (B, T), of streams backward_character_ids (B, T, C), backward_labels (B, T),
+        of sentences attention_mask (B, T)
     """
     rows = torch.from_numpy(batch["distinct_character_ids"])
-    return {
-        "character_ids": rows[torch.from_numpy(batch["distinct_index"])],
-        "backward_character_ids": rows[torch.from_numpy(batch["backward_distinct_index"])],
-        "labels": torch.from_numpy(batch["labels"]),
-        "backward_labels": torch.from_numpy(batch["backward_labels"]),
-    }
+    inputs = {name: torch.from_numpy(batch[name]) for name in _AS_THEY_ARE if name in batch}
+    inputs["character_ids"] = rows[torch.from_numpy(batch["distinct_index"])]
+    if "backward_distinct_index" in batch:
+        inputs["backward_character_ids"] = rows[torch.from_numpy(batch["backward_distinct_index"])]
+    return inputs
 
 
 class BiLMTrainer(Trainer):
@@ -61,17 +70,21 @@ class BiLMTrainer(Trainer):
     Each process reads streams of its own and keeps their state; both are part of a checkpoint, which is written beside
     its place and renamed when complete.  A run resumed from a checkpoint goes on bit by bit as it would have.
 
+    With `SentenceBatches` instead, each sentence is read by itself from the model's initial state.  Batches then differ
+    in their number of words, and the loss of an update is the mean over the words of all its batches and processes.
+
     Args:
         model: the biLM.
         args: transformers' arguments; `max_steps` is required, streams have no end.
-        streams: this process's share of the training text.
+        streams: this process's share of the training text, as streams or as sentences.
         heldout: per name a function that begins a pass over held-out text.
         loss_scale: factor on the loss whose gradient is taken; the reference's is the number of unrolled steps, which
             matters to Adagrad and to clipping.  The logged loss is without it, the logged norm of the gradient with it.
+        sparse_softmax_gradient: let a sampled softmax give gradients of the rows it has read only.
         kwargs: as in Trainer.
 
     Raises:
-        ValueError: no number of updates, or several GPUs in one process.
+        ValueError: no number of updates, several GPUs in one process, or an optimiser that takes no sparse gradient.
     """
 
     def __init__(
@@ -79,9 +92,10 @@ class BiLMTrainer(Trainer):
         *,
         model: ElmoForPreTraining,
         args: TrainingArguments,
-        streams: StreamBatches,
+        streams: StreamBatches | SentenceBatches,
         heldout: Mapping[str, Callable[[], Iterable[Batch]]] | None = None,
         loss_scale: float = 1.0,
+        sparse_softmax_gradient: bool = False,
         **kwargs: Any,
     ) -> None:
         _check_arguments(args)
@@ -90,6 +104,8 @@ class BiLMTrainer(Trainer):
         args.remove_unused_columns = False
         self.streams = streams
         self.heldout = dict(heldout or {})
+        # Before Trainer wraps the model for several processes.
+        self._sparse = begin_sparse_gradients(model, args) if sparse_softmax_gradient else []
         # Trainer wants to see an evaluation set; `evaluate` reads `heldout` itself.
         super().__init__(model=model, args=args, eval_dataset=self.heldout or None, **kwargs)
         vars(model.config).pop("use_cache", None)  # Trainer sets it for every model, and it would be saved
@@ -108,6 +124,21 @@ class BiLMTrainer(Trainer):
         # Its own generator: a loader draws a seed, and from torch's a resumed run would draw one time more.
         return DataLoader(StreamDataset(self.streams), batch_size=None, generator=torch.Generator())
 
+    @property
+    def _carries_state(self) -> bool:
+        return not isinstance(self.streams, SentenceBatches)
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[dict[str, Tensor]], int]:
+        """The batches of one update, and how many words they predict in each direction, over all processes."""
+        batches, _ = super().get_batch_samples(*args, **kwargs)
+        predictions = sum(map(_predictions, batches))
+        if self._carries_state:
+            total = predictions * self.args.world_size
+        else:
+            total = int(self.accelerator.gather(torch.tensor([predictions], device=self.args.device)).sum())
+        self._words_since_log += total
+        return batches, total
+
     def compute_loss(
         self,
         model: nn.Module,
@@ -115,12 +146,20 @@ class BiLMTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """The scaled loss; keeps the state for the next batch."""
+        """The scaled loss; keeps the state of streams for the next batch.
+
+        Trainer takes the mean over the batches of an update, which is the one over their words once each batch is
+        weighted by its share of the words.
+        """
         output: ElmoForPreTrainingOutput = model(**inputs, state=self._state)
-        assert output.state is not None
-        self._state = output.state.detach()
-        self._words_since_log += inputs["labels"].numel()
-        loss = output["loss"] * self.loss_scale
+        share = 1.0
+        if self._carries_state:
+            assert output.state is not None
+            self._state = output.state.detach()
+        elif num_items_in_batch:
+            batches = self.current_gradient_accumulation_steps * self.args.world_size
+            share = _predictions(inputs) * batches / num_items_in_batch
+        loss = output["loss"] * (self.loss_scale * share)
         return (loss, output) if return_outputs else loss
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -132,7 +171,19 @@ class BiLMTrainer(Trainer):
         loss = super().training_step(*args, **kwargs) / self.loss_scale
         if not torch.isfinite(loss):
             raise FloatingPointError(self._diverged(f"a loss of {loss.item()} at update {self.state.global_step + 1}"))
+        if self.accelerator.sync_gradients:  # the last batch of an update
+            average_over_processes(self._sparse, self.accelerator)
         return loss
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        if self._sparse:
+            return clip_gradients(model, self.args.max_grad_norm, self.accelerator)
+        return super()._clip_grad_norm(model)
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        if self._sparse and grad_norm is None:
+            grad_norm = clip_gradients(model, float("inf"), self.accelerator)
+        return super()._get_grad_norm(model, grad_norm=grad_norm)
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """0, for "not counted": Trainer's estimate would take every character for a word."""
@@ -141,7 +192,7 @@ class BiLMTrainer(Trainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Perplexity of every held-out text by the full softmax: average, forward and backward.
+        """Perplexity of every held-out text by the exact softmax: average, forward and backward.
 
         `eval_loss` is the mean of the texts' losses in nats per word, for what wants a single number.
         """
@@ -163,11 +214,10 @@ class BiLMTrainer(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Adds the speed and the time, the epochs of the text, and which softmax the training loss belongs to."""
         if "loss" in logs:
-            softmax = "sampled" if self.accelerator.unwrap_model(self.model).lm_head.sampled else "full"
+            softmax = self.accelerator.unwrap_model(self.model).lm_head.training_softmax
             logs = {f"{softmax}_softmax_loss": logs["loss"], **logs}
             now = time.perf_counter()
-            words = self._words_since_log * self.args.world_size
-            logs["words_per_second"] = round(words / (now - self._last_log), 1)
+            logs["words_per_second"] = round(self._words_since_log / (now - self._last_log), 1)
             logs[_SECONDS] = round(self.training_seconds, 1)
             self._last_log, self._words_since_log = now, 0
         # To Trainer the whole run is one epoch, and a resumed one begins at 0 again.
@@ -176,9 +226,9 @@ class BiLMTrainer(Trainer):
 
     @property
     def words_per_update(self) -> int:
-        """In each direction, over all processes and accumulated batches."""
-        per_batch = self.streams.batch_size * self.streams.unroll_steps
-        return per_batch * self.args.gradient_accumulation_steps * self.args.world_size
+        """In each direction, over all processes and accumulated batches; of sentences on average."""
+        batches = self.args.gradient_accumulation_steps * self.args.world_size
+        return round(self.streams.predictions_per_batch * batches)
 
     @property
     def training_seconds(self) -> float:
@@ -198,6 +248,8 @@ class BiLMTrainer(Trainer):
             ValueError: a checkpoint of other text or settings.
             FloatingPointError: the loss is no number.
         """
+        if self.args.world_size > 1:
+            start_alike(self._sparse)
         self._started = self._last_log = time.perf_counter()
         if not resume_from_checkpoint:
             return super().train(None, trial, ignore_keys_for_eval)
@@ -229,21 +281,24 @@ class BiLMTrainer(Trainer):
         return Path(found)
 
     def _load_streams(self, checkpoint: Path) -> None:
-        """Where this process's streams stood, and the LSTM state that belongs there."""
+        """Where this process's text stood, and of streams the LSTM state that belongs there."""
         tensors_file, cursor_file = self._stream_files(checkpoint)
-        if not tensors_file.is_file() or not cursor_file.is_file():
+        files = (tensors_file, cursor_file) if self._carries_state else (cursor_file,)
+        if cursor_file.is_file():
+            self.streams.load_state_dict(json.loads(cursor_file.read_text(encoding="utf-8")))
+        if not all(file.is_file() for file in files):
             raise FileNotFoundError(
                 f"{checkpoint}: holds no streams of process {self.args.process_index} of {self.args.world_size}; "
                 "resume with as many processes as it was saved with."
             )
-        tensors = load_file(tensors_file)
-        self._state = ElmoState(*(tensors[name].to(self.args.device) for name in ElmoState._fields))
-        self.streams.load_state_dict(json.loads(cursor_file.read_text(encoding="utf-8")))
+        if self._carries_state:
+            tensors = load_file(tensors_file)
+            self._state = ElmoState(*(tensors[name].to(self.args.device) for name in ElmoState._fields))
 
     def _save_streams(self, checkpoint: Path) -> None:
-        assert self._state is not None
         tensors_file, cursor_file = self._stream_files(checkpoint)
-        save_file({name: value.contiguous() for name, value in self._state._asdict().items()}, tensors_file)
+        if self._state is not None:
+            save_file({name: value.contiguous() for name, value in self._state._asdict().items()}, tensors_file)
         cursor_file.write_text(json.dumps(self.streams.state_dict()), encoding="utf-8")
 
     def _stream_files(self, checkpoint: Path) -> tuple[Path, Path]:
@@ -306,6 +361,14 @@ class BiLMTrainer(Trainer):
             f"training diverged: got {got}.  {resume}; resume with a lower max_grad_norm, or start again with a lower "
             "learning_rate (a checkpoint keeps its own)."
         )
+
+
+def _predictions(batch: Mapping[str, Tensor]) -> int:
+    """Words that a batch predicts in each direction."""
+    mask = batch.get("attention_mask")
+    if mask is None:
+        return batch["labels"].numel()
+    return int(mask.sum()) - len(mask)  # every word but the one that the direction begins with
 
 
 def _check_arguments(args: TrainingArguments) -> None:

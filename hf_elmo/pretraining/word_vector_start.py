@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hf_elmo.character_ids import words_to_character_ids
+from hf_elmo.lm_head import LMHead
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,15 @@ def start_softmax_from(model: ElmoForPreTraining, vectors: WordVectors) -> None:
     """Set the first components of the softmax's rows to the words' vectors, at the scale of the random start.
 
     The other components, and words without a vector, keep the random start.
+
+    Raises:
+        ValueError: an adaptive softmax, most of whose words have rows of another width.
     """
+    if not isinstance(model.lm_head, LMHead):
+        raise ValueError(
+            f"word_vectors: got a model with lm_softmax {model.config.lm_softmax!r}; expected 'sampled' or 'full', whose "
+            "words have a row each."
+        )
     weight = model.lm_head.weight
     in_vocabulary = vectors.rows < len(weight)
     width = min(weight.shape[1], vectors.vectors.shape[1])

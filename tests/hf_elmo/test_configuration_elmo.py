@@ -51,12 +51,43 @@ def test_zero_clips_mean_none() -> None:
         ("mix_l2", -0.1, "mix_l2"),
         ("mix_l2", float("nan"), "mix_l2"),
         ("vocab_size", 3, "vocab_size"),
-        ("lm_softmax", "hierarchical", "'sampled', 'full'"),
+        ("lm_softmax", "hierarchical", "'sampled', 'full', 'adaptive'"),
     ],
 )
 def test_values_out_of_range_are_refused(option: str, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         tiny_config(**{option: value})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_cutoffs_of_an_adaptive_softmax_are_chosen_and_kept(tmp_path: Path) -> None:
+    assert ElmoConfig().adaptive_cutoffs is None
+    config = ElmoConfig(lm_softmax="adaptive", vocab_size=793_472)
+    assert config.adaptive_cutoffs == [39_673, 198_367]
+    config.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["adaptive_cutoffs"] == [39_673, 198_367]
+    for vocab_size in range(4, 60):
+        ElmoConfig(lm_softmax="adaptive", vocab_size=vocab_size)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adaptive_cutoffs": []}, r"adaptive_cutoffs: got \[\]; expected rising integers from 1 to 28"),
+        ({"adaptive_cutoffs": [0, 5]}, r"got \[0, 5\]"),
+        ({"adaptive_cutoffs": [5, 29]}, r"got \[5, 29\].*29 rows"),
+        ({"adaptive_cutoffs": [7, 5]}, r"got \[7, 5\]"),
+        ({"adaptive_cutoffs": [5, 5]}, r"got \[5, 5\]"),
+        ({"adaptive_cutoffs": [5, 5.5]}, "adaptive_cutoffs"),
+        ({"adaptive_cutoffs": "5"}, "adaptive_cutoffs"),
+        ({"adaptive_cutoffs": [5], "adaptive_div_value": 0.5}, "adaptive_div_value: got 0.5"),
+        ({"adaptive_cutoffs": [5], "adaptive_div_value": float("inf")}, "adaptive_div_value: got inf"),
+        ({"adaptive_cutoffs": [5, 9], "adaptive_div_value": 4}, r"width 0; expected at most .* = 2\.45, or fewer"),
+    ],
+)
+def test_an_adaptive_softmax_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        tiny_config(lm_softmax="adaptive", **options)
     assert len(str(caught.value).splitlines()) == 1
 
 

@@ -26,6 +26,15 @@ def test_the_full_loss_is_the_mean_over_counted_words() -> None:
     np.testing.assert_allclose(head.negative_log_likelihood(X, LABELS).detach(), losses, atol=1e-12)
 
 
+def test_log_probabilities_are_those_of_the_loss() -> None:
+    for options in ({"lm_softmax": "full"}, {"lm_softmax": "sampled"}):
+        head = _head(**options).train()  # exact while training too
+        log_probabilities = head.log_probabilities(X)  # (2, 4, V)
+        torch.testing.assert_close(log_probabilities.exp().sum(-1), torch.ones(2, 4, dtype=torch.float64))
+        picked = log_probabilities.gather(-1, LABELS.clamp(min=1).unsqueeze(-1) - 1).squeeze(-1)
+        torch.testing.assert_close(-picked[LABELS > 0], head.negative_log_likelihood(X, LABELS))
+
+
 def test_nothing_to_predict_is_no_loss() -> None:
     head = _head().eval()
     loss = head.loss(X, torch.zeros_like(LABELS))

@@ -226,6 +226,22 @@ def test_wrong_shapes_are_refused(arguments: dict[str, torch.Tensor], message: s
         random_model()(**{**right, **arguments})
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_predicts_nothing(side: str) -> None:
+    """The loss of a padded batch is the mean over the words of its sentences, each read alone."""
+    model = random_lm(lm_softmax="full")
+    alone = [ids([sentence]) for sentence in SENTENCES]
+    with torch.no_grad():
+        losses = [model(character_ids, labels=mask * 5) for character_ids, mask in alone]
+        character_ids, mask = ids(SENTENCES, side=side, extra=2)
+        for arguments in ({"attention_mask": mask, "labels": mask * 5}, {"labels": torch.full_like(mask, 5)}):
+            whole = model(character_ids, **arguments)
+            for name in ("forward_loss", "backward_loss", "loss"):
+                words = torch.tensor([len(sentence) + 1.0 for sentence in SENTENCES])
+                expected = (torch.stack([loss[name] for loss in losses]) * words).sum() / words.sum()
+                torch.testing.assert_close(whole[name], expected)
+
+
 def test_one_direction_with_labels_alone_is_refused() -> None:
     character_ids, mask = ids(SENTENCES)
     with pytest.raises(ValueError, match="backward_labels"):

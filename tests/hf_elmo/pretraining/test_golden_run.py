@@ -1,4 +1,8 @@
-"""Six updates of the original training program (bilm-tf on TensorFlow), repeated by BiLMTrainer."""
+"""Six updates of the original training program (bilm-tf on TensorFlow), repeated by BiLMTrainer.
+
+Once by the full softmax, and once by the sampled one with sparse gradients and every word drawn for sure as a negative,
+which is the full softmax too.
+"""
 
 import json
 from pathlib import Path
@@ -7,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from transformers import TrainingArguments
+from transformers import TrainerCallback, TrainingArguments
 
 from hf_elmo import ElmoForPreTraining
 from hf_elmo.checkpoint_map import checkpoint_map
@@ -15,6 +19,7 @@ from hf_elmo.convert.options_json import read_options
 from hf_elmo.pretraining.arguments import PretrainingOptions
 from hf_elmo.pretraining.pretrain import _optimizer
 from hf_elmo.pretraining.trainer import BiLMTrainer
+from hf_elmo.sampled_softmax import Negatives
 
 NUM_UPDATES = 6
 TENSORFLOW_NAMES = {
@@ -67,8 +72,18 @@ def parameters_of(path: Path, config) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in parameters.items()}
 
 
-@pytest.fixture(scope="module")
-def golden(shared_dir, tmp_path_factory):
+class SeesGradients(TrainerCallback):
+    """Whether the softmax's gradients were sparse at the updates."""
+
+    def __init__(self) -> None:
+        self.sparse = []
+
+    def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+        self.sparse += [parameter.grad.is_sparse for parameter in model.lm_head.parameters()]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["full", "sparse"])
+def golden(request, shared_dir, tmp_path_factory):
     """The run repeated: recorded steps, the outputs of ours, its log, parameters after it and those expected."""
     folder = shared_dir / "reference" / "bilm_training_golden"
     if not folder.is_dir():
@@ -76,7 +91,8 @@ def golden(shared_dir, tmp_path_factory):
     recorded = json.loads((folder / "train_options.json").read_text())
     config = read_options(folder / "train_options.json")
     config.vocab_size = recorded["n_tokens_vocab"] + 1
-    config.dropout, config.lm_softmax = recorded["dropout"], "full"
+    config.dropout, config.lm_softmax = recorded["dropout"], "sampled" if request.param else "full"
+    config.num_negative_samples = 1
     model = ElmoForPreTraining(config)
     model.load_state_dict(parameters_of(folder / "train_before.hdf5", config))
     streams = RecordedStreams(folder)
@@ -98,11 +114,17 @@ def golden(shared_dir, tmp_path_factory):
         args=training,
         streams=streams,
         loss_scale=recorded["unroll_steps"],
+        sparse_softmax_gradient=True,
+        callbacks=[sees := SeesGradients()],
         optimizer_cls_and_kwargs=_optimizer(PretrainingOptions(prepared=""), training),
     )
     outputs = []
     model.register_forward_hook(lambda module, inputs, output: outputs.append(output))
-    trainer.train()
+    every_word = Negatives(torch.arange(config.vocab_size - 1), num_tries=10**12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hf_elmo.lm_head.draw_negatives", lambda *_: every_word)
+        trainer.train()
+    assert sees.sparse == [request.param] * 2 * NUM_UPDATES
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(outputs) == len(log) == NUM_UPDATES
     return streams.recorded, outputs, log, model.state_dict(), parameters_of(folder / "train_after.hdf5", config)

@@ -20,6 +20,8 @@ from hf_elmo.cli import pretrain as command
 from hf_elmo.perplexity import perplexity
 from hf_elmo.pretraining.arguments import RECIPES, model_config, parse_arguments
 from hf_elmo.pretraining.pretrain import main, report_for
+from hf_elmo.pretraining.publish import publish
+from hf_elmo.pretraining.sentence_batches import SentenceBatches
 from hf_elmo.pretraining.streams import HeldoutStreams, StreamBatches
 from hf_elmo.pretraining.trainer import model_inputs
 from tests.hf_elmo.pretraining.prepared_corpora import prepare_sentences
@@ -101,6 +103,8 @@ class TestRecipes:
         assert elmo.num_parameters() == parameters + 16  # the row of "no word"
         assert (options.unroll_steps, options.adagrad_accumulator) == (20, 1.0)
         assert options.scale_loss_by_unroll_steps
+        assert options.sparse_softmax_gradient
+        assert options.text_as == "streams"
         assert (training.per_device_train_batch_size, training.num_train_epochs) == (128, 10)
         assert (training.optim, training.learning_rate, training.max_grad_norm) == ("adagrad", 0.2, 10.0)
         assert (training.lr_scheduler_type, training.weight_decay) == ("constant", 0.0)
@@ -280,6 +284,68 @@ def test_report_for_another_vocabulary_counts_unknown_words_anew(corpus):
     assert report["splits"]["heldout-more"]["oov_rate"] == pytest.approx(
         report["splits"]["heldout-more"]["oov_tokens"] / len(words), abs=1e-6
     )
+
+
+class TestWholeSentences:
+    """The other way to read text, with the softmax that is exact, in one run."""
+
+    FLAGS = ("--text_as", "sentences", "--optim", "adamw_torch", "--gradient_accumulation_steps", "2")
+    ADAPTIVE = ("--model", "lm_softmax=adaptive", "adaptive_cutoffs=[4,20]", "adaptive_div_value=2")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def out(cls, corpus, tmp_path_factory) -> Path:
+        out = tmp_path_factory.mktemp("runs") / "whole"
+        flags = ["--max_steps", "-1", "--num_train_epochs", "1", "--save_steps", "2", "--start_at_word_frequencies"]
+        assert run(corpus, out, *cls.FLAGS, *cls.ADAPTIVE, *flags, "--eval_strategy", "steps", "--eval_steps", "2") == 0
+        return out
+
+    def test_updates_are_counted_in_epochs(self, corpus, out):
+        log = json.loads((out / "training_log.json").read_text())
+        batches = SentenceBatches(prepared_of(corpus), words_per_batch=15)
+        assert log[-1]["step"] == round(batches.batches_per_epoch / 2)
+        last = [entry for entry in log if "loss" in entry][-1]
+        assert last["epoch"] == pytest.approx(1, abs=2 / batches.batches_per_epoch)
+        assert last["adaptive_softmax_loss"] == last["loss"]
+
+    def test_perplexity_is_that_of_whole_sentences(self, corpus, out):
+        model = ElmoForPreTraining.from_pretrained(out)
+        text = SentenceBatches(prepared_of(corpus), "heldout-h", words_per_batch=40, endless=False)
+        metrics = json.loads((out / "heldout_perplexity.json").read_text())
+        assert metrics["eval_h_perplexity"] == pytest.approx(perplexity(model, map(model_inputs, text)).average)
+
+    def test_the_card_says_so(self, corpus, out):
+        card = (out / "README.md").read_text()
+        batches = SentenceBatches(prepared_of(corpus), words_per_batch=15)
+        for text in (
+            "| text, held-out too, read as | whole sentences, each from the initial state |",
+            "| words in a batch, padding and boundaries counted | at most 15 |",
+            "| batches of an update | 2 |",
+            "| softmax while training | adaptive, clusters from word 4, 20 on |",
+            f"updates of {round(2 * batches.predictions_per_batch)} words",
+            "each sentence is read by itself",
+        ):
+            assert text in card
+        assert "the state is carried" not in card
+
+    def test_is_published_with_its_head(self, out, tmp_path):
+        publish(out, tmp_path / "elmo")
+        publish(out, tmp_path / "lm", with_lm_head=True)
+        assert not any(name.startswith("lm_head") for name in load_file(tmp_path / "elmo" / "model.safetensors"))
+        model = ElmoForPreTraining.from_pretrained(tmp_path / "lm")
+        for name, values in load_file(out / "model.safetensors").items():
+            torch.testing.assert_close(model.state_dict()[name], values, rtol=1e-3, atol=1e-6)
+        tokenizer = AutoTokenizer.from_pretrained(tmp_path / "elmo")
+        inputs = tokenizer([["w1"]], is_split_into_words=True, return_tensors="pt")
+        assert AutoModel.from_pretrained(tmp_path / "elmo")(**inputs).last_hidden_state.shape == (1, 3, 12)
+
+
+def test_sparse_gradients_from_the_command_line(corpus, tmp_path, capsys):
+    assert run(corpus, tmp_path / "sparse", "--sparse_softmax_gradient", "--model", "num_negative_samples=4") == 0
+    assert "| gradient of the softmax | of the rows that were read |" in (tmp_path / "sparse" / "README.md").read_text()
+    assert run(corpus, tmp_path / "adam", "--sparse_softmax_gradient", "--optim", "adamw_torch") == 2
+    assert_matches("sparse_softmax_gradient: got optim 'adamw_torch'", capsys.readouterr().err)
+    assert not (tmp_path / "adam").exists()
 
 
 def test_divergence_is_one_message(corpus, tmp_path, capsys):

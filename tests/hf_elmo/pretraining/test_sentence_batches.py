@@ -1,6 +1,6 @@
 import json
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
@@ -69,6 +69,32 @@ class TestSentenceBatches:
             assert equal(one, other)
         with pytest.raises(ValueError, match="seed 3"):
             SentenceBatches(prepared, words_per_batch=20).load_state_dict(straight.state_dict())
+
+    @pytest.mark.parametrize("words_per_batch", [12, 60])
+    def test_epochs_are_counted_in_batches(self, prepared, words_per_batch):
+        batches = SentenceBatches(prepared, words_per_batch=words_per_batch, seed=2)
+        one_pass = list(SentenceBatches(prepared, words_per_batch=words_per_batch, endless=False))
+        assert batches.batches_per_epoch == len(one_pass)
+        predictions = sum(int(batch["attention_mask"].sum()) - len(batch["labels"]) for batch in one_pass)
+        assert batches.predictions_per_batch == predictions / len(one_pass)
+        shared = SentenceBatches(prepared, words_per_batch=words_per_batch, world_size=2)
+        assert shared.batches_per_epoch == len(one_pass) // 2
+        read, epochs = iter(batches), [batches.epoch]
+        for _ in range(2 * len(one_pass)):
+            next(read)
+            epochs.append(batches.epoch)
+            again = SentenceBatches(prepared, words_per_batch=words_per_batch, seed=2)
+            again.load_state_dict(batches.state_dict())
+            assert again.epoch == batches.epoch
+        assert epochs[0] == 0
+        assert epochs[len(one_pass)] == pytest.approx(1)
+        assert epochs[-1] == pytest.approx(2)
+        assert all(later > earlier for earlier, later in pairwise(epochs))
+
+    def test_a_process_that_would_wait_forever_is_told(self, prepared):
+        batches = SentenceBatches(prepared, words_per_batch=10_000, rank=2, world_size=3)
+        with pytest.raises(ValueError, match=r"no batch for process 2 of 3 in a whole epoch.*less than 10000 words"):
+            next(iter(batches))
 
     def test_like_lengths_come_together(self, tmp_path):
         prepared = prepare_sentences(tmp_path, [["w"] * (1 + number % 20) for number in range(400)])

@@ -33,6 +33,20 @@ def test_no_other_biases_predict_the_text_better_without_context(tmp_path, vocab
             model.lm_head.bias.data[row] -= change
 
 
+def test_an_adaptive_softmax_starts_at_the_frequencies_of_words_and_clusters(tmp_path):
+    prepared = prepare_sentences(tmp_path, SENTENCES)
+    options = {"lm_softmax": "adaptive", "adaptive_cutoffs": [4, 6]}
+    model = ElmoForPreTraining(tiny_config(vocab_size=10, adaptive_div_value=2, **options))
+    flat = ElmoForPreTraining(tiny_config(vocab_size=10))
+    for lm in (model, flat):
+        start_at_word_frequencies(lm.lm_head, prepared.counts, 3)
+    nothing = torch.zeros(6)
+    got, expected = (lm.lm_head.log_probabilities(nothing).exp() for lm in (model, flat))
+    torch.testing.assert_close(got[:4], expected[:4])
+    for begin, end in ((4, 6), (6, 9)):
+        torch.testing.assert_close(got[begin:end], expected[begin:end].mean().expand(end - begin))
+
+
 def test_a_word_that_the_text_does_not_have_stays_possible(tmp_path):
     prepared = prepare_sentences(tmp_path, SENTENCES, {"h": [["unseen"]]})
     model = ElmoForPreTraining(tiny_config(vocab_size=len(prepared.words) + 1))

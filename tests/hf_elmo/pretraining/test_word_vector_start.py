@@ -70,3 +70,11 @@ def test_the_token_layer_learns_the_vectors_and_is_the_same_each_time(tmp_path):
     fitted = started()
     assert torch.nn.functional.mse_loss(fitted, vectors.vectors) < 0.05  # the vectors' variance is 1
     torch.testing.assert_close(started(), fitted, rtol=0, atol=0)
+
+
+def test_an_adaptive_softmax_has_no_place_for_vectors(tmp_path):
+    (tmp_path / "v.txt").write_text("\n".join(LINES))
+    vectors = read_word_vectors(tmp_path / "v.txt", WORDS)
+    model = ElmoForPreTraining(tiny_config(vocab_size=9, lm_softmax="adaptive", adaptive_cutoffs=[4]))
+    with pytest.raises(ValueError, match="got a model with lm_softmax 'adaptive'; expected 'sampled' or 'full'"):
+        start_softmax_from(model, vectors)
