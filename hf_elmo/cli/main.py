@@ -13,6 +13,7 @@ COMMANDS = {
     "convert": ("hf_elmo.cli.convert", "weights of the original programs to a model folder"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
     "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
+    "curve": ("hf_elmo.cli.curve", "learning curves of training runs to a figure"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 

@@ -22,6 +22,20 @@ def read_options(path: str | Path) -> ElmoConfig:
         ValueError: not such a file, an option missing or out of range, or a model that is none of ELMo's.
     """
     path = Path(path)
+    options = read_json(path)
+    try:
+        return ElmoConfig(**model_options(options))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The content of an options.json.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no JSON, or no object.
+    """
     try:
         options = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -30,13 +44,15 @@ def read_options(path: str | Path) -> ElmoConfig:
         ) from error
     if not isinstance(options, dict):
         raise ValueError(f"{path}: got {type(options).__name__}; expected an object with the keys lstm and char_cnn.")
-    try:
-        return ElmoConfig(**_config_options(options))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    return options
 
 
-def _config_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ElmoConfig that the keys on the model describe.
+
+    Raises:
+        ValueError: one is missing, or the model is none of ELMo's.
+    """
     if options.get("bidirectional", True) is not True:
         raise ValueError(
             f"bidirectional: got {options['bidirectional']!r}; expected true.  ELMo needs both directions, and the "
