@@ -23,6 +23,7 @@ Not counted: elementwise operations, the recurrence's memory traffic, the optimi
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,20 +76,17 @@ def training_flops_per_word(config: ElmoConfig, *, token_layer_per_word: float) 
     return FORWARD_PASSES_PER_STEP * (lstm_flops(config) + softmax_flops(config) + token_layer_per_word)
 
 
-def token_layer_per_word(
-    config: ElmoConfig, prepared: PreparedCorpus, *, words_per_batch: int, directions_apart: bool = True
-) -> float:
+def token_layer_per_word(config: ElmoConfig, prepared: PreparedCorpus, *, words_per_batch: int) -> float:
     """FLOPs of a batch's distinct words, forward, divided by its words in each direction.
 
     Args:
         config: of the model.
         prepared: the training text; its words' frequencies and lengths are read.
-        words_per_batch: in each direction.
-        directions_apart: whether each direction reads sentences of its own.
+        words_per_batch: in each direction; the two are taken to read sentences of their own.
     """
     counts = prepared.counts.astype(np.float64)
-    counts[:2] += prepared.split_report("train")["sentences"]  # each direction reads one boundary of every sentence
-    drawn = words_per_batch * (_DIRECTIONS if directions_apart else 1)
+    counts[:2] += prepared.split_report("train")["sentences"] / _DIRECTIONS  # each direction reads one of the two
+    drawn = _DIRECTIONS * words_per_batch
     expected = -np.expm1(drawn * np.log1p(-counts / counts.sum()))  # (words,)
     longest = config.max_characters_per_word
     lengths = np.fromiter((min(longest, len(word.encode()) + 2) for word in prepared.words), np.int64, len(counts))
@@ -98,7 +96,12 @@ def token_layer_per_word(
 
 
 def measure_limit(
-    device: torch.device | str, dtype: torch.dtype = torch.float32, *, seconds: float = 0.3, size: int | None = None
+    device: torch.device | str,
+    dtype: torch.dtype = torch.float32,
+    *,
+    seconds: float = 0.3,
+    size: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """FLOPs per second of the best of several products of two square matrices, with torch's settings as they are.
 
@@ -107,6 +110,7 @@ def measure_limit(
         dtype: of the matrices: what training multiplies in.
         seconds: to go on for, after one product that is not timed.
         size: rows of a matrix; by default large enough for the kind of device.
+        clock: what measures, in seconds.
     """
     device = torch.device(device)
     if size is None:
@@ -116,12 +120,12 @@ def measure_limit(
     left, right = values.to(dtype), values.flip(0).to(dtype)
     out = left @ right
     _wait_for(device)
-    fastest, until = float("inf"), time.perf_counter() + seconds
+    fastest, until = float("inf"), clock() + seconds
     while True:
-        begin = time.perf_counter()
+        begin = clock()
         torch.mm(left, right, out=out)
         _wait_for(device)
-        end = time.perf_counter()
+        end = clock()
         fastest = min(fastest, end - begin)
         if end >= until:
             return 2 * size**3 / fastest
@@ -166,7 +170,6 @@ def machine_limit(
     *,
     words_per_batch: int,
     device: torch.device | str,
-    directions_apart: bool = True,
     dtype: torch.dtype = torch.float32,
     processes: int = 1,
 ) -> MachineLimit:
@@ -177,13 +180,10 @@ def machine_limit(
         prepared: the training text.
         words_per_batch: of a process, in each direction.
         device: that trains.
-        directions_apart: whether each direction reads sentences of its own.
         dtype: that it multiplies in.
         processes: that train together.
     """
-    token_layer = token_layer_per_word(
-        config, prepared, words_per_batch=words_per_batch, directions_apart=directions_apart
-    )
+    token_layer = token_layer_per_word(config, prepared, words_per_batch=words_per_batch)
     return MachineLimit(
         flops_per_second=processes * measure_limit(device, dtype),
         flops_per_word=training_flops_per_word(config, token_layer_per_word=token_layer),

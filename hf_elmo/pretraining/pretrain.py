@@ -84,7 +84,7 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     # Trainer seeds every process alike; each draws its own dropout and negatives.
     set_seed(training.seed + training.process_index)
     resume = training.resume_from_checkpoint
-    with _shown_progress(trainer, prepared, options):
+    with _shown_progress(trainer, prepared):
         trainer.train(resume_from_checkpoint=True if str(resume).lower() == "true" else resume)
     trainer.save_result()
     seconds = trainer.training_seconds
@@ -140,14 +140,13 @@ def _batches_per_epoch(
 
 
 @contextmanager
-def _shown_progress(trainer: BiLMTrainer, prepared: PreparedCorpus, options: PretrainingOptions) -> Iterator[None]:
+def _shown_progress(trainer: BiLMTrainer, prepared: PreparedCorpus) -> Iterator[None]:
     """Our own line in place of Trainer's bar, where that was asked for; the machine's limit for it and the log."""
     training = trainer.args
     trainer.machine_limit = machine_limit(
         trainer.accelerator.unwrap_model(trainer.model).config,
         prepared,
         words_per_batch=trainer.words_per_update // (training.gradient_accumulation_steps * training.world_size),
-        directions_apart=options.shuffle == "independent",
         device=training.device,
         dtype=torch.bfloat16 if training.bf16 else torch.float16 if training.fp16 else torch.float32,
         processes=training.world_size,

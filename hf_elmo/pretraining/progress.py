@@ -12,14 +12,16 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from hf_elmo.pretraining.machine_limit import MachineLimit
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.console import Group
+    from rich.live import Live
 
 _SECONDS_BETWEEN_LINES = 10.0
 _UPDATES_OF_SPEED = 50
+_BAR_WIDTH = 60
 
 
 class TrainingProgress(TrainerCallback):
-    """A bar on a terminal; elsewhere a line every ten seconds, and one for each evaluation.
+    """A bar above its line on a terminal; elsewhere a line every ten seconds, and one for each evaluation.
 
     Shows the loss and the perplexities as they are logged; the speed is that of the last updates.
 
@@ -35,7 +37,7 @@ class TrainingProgress(TrainerCallback):
         self.words_per_update = words_per_update
         self.machine_limit = machine_limit
         self.stream = stream if stream is not None else sys.stderr
-        self._bar: Progress | None = None
+        self._live: Live | None = None
         self._last_line = float("-inf")
         self._begin: tuple[float, int] = (0.0, 0)
         self._recent: deque[tuple[float, int]] = deque(maxlen=_UPDATES_OF_SPEED + 1)  # (time, updates done)
@@ -49,16 +51,18 @@ class TrainingProgress(TrainerCallback):
         self._recent.clear()
         self._recent.append(self._begin)
         if state.is_world_process_zero and self.stream.isatty():
-            self._bar = _bar(self.stream)
-            self._bar.add_task("", total=state.max_steps, completed=state.global_step)
-            self._bar.start()
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(self._with_bar(state), console=Console(file=self.stream))
+            self._live.start()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Moves the bar."""
         now = time.monotonic()
         self._recent.append((now, state.global_step))
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=state.global_step, description=self.describe(state))
+        if self._live is not None:
+            self._live.update(self._with_bar(state))
         elif state.is_world_process_zero and now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._write_line(state)
 
@@ -74,7 +78,7 @@ class TrainingProgress(TrainerCallback):
         logged = describe_log(logs or {})
         self._logged.update(logged)
         evaluated = logged.keys() - {"loss"}
-        if evaluated and self._bar is None and state.is_world_process_zero:
+        if evaluated and self._live is None and state.is_world_process_zero:
             self._write_line(state)
 
     def on_train_end(
@@ -85,9 +89,9 @@ class TrainingProgress(TrainerCallback):
 
     def close(self) -> None:
         """Ends the bar, also where training ended by an error."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def describe(self, state: TrainerState) -> str:
         """Where the run stands, in a line."""
@@ -104,6 +108,15 @@ class TrainingProgress(TrainerCallback):
             seconds = (time.monotonic() - self._begin[0]) * (state.max_steps - state.global_step) / done
             parts.append(f"{clock(seconds)} left")
         return ", ".join(parts)
+
+    def _with_bar(self, state: TrainerState) -> Group:
+        """The line below a bar, so that a narrow terminal wraps it and cuts nothing off."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        bar = ProgressBar(total=state.max_steps, completed=state.global_step, width=_BAR_WIDTH)
+        return Group(bar, Text(self.describe(state)))
 
     def _write_line(self, state: TrainerState) -> None:
         self._last_line = time.monotonic()
@@ -128,11 +141,3 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _bar(stream: TextIO) -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(bar_width=20), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=Console(file=stream))
