@@ -12,8 +12,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from hf_elmo.pretraining.machine_limit import MachineLimit
 
 if TYPE_CHECKING:
-    from rich.console import Group
     from rich.live import Live
+    from rich.table import Table
 
 _SECONDS_BETWEEN_LINES = 10.0
 _UPDATES_OF_SPEED = 50
@@ -109,14 +109,16 @@ class TrainingProgress(TrainerCallback):
             parts.append(f"{clock(seconds)} left")
         return ", ".join(parts)
 
-    def _with_bar(self, state: TrainerState) -> Group:
+    def _with_bar(self, state: TrainerState) -> Table:
         """The line below a bar, so that a narrow terminal wraps it and cuts nothing off."""
-        from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
-        bar = ProgressBar(total=state.max_steps, completed=state.global_step, width=_BAR_WIDTH)
-        return Group(bar, Text(self.describe(state)))
+        rows = Table.grid()
+        rows.add_row(ProgressBar(total=state.max_steps, completed=state.global_step, width=_BAR_WIDTH))
+        rows.add_row(Text(self.describe(state)))
+        return rows
 
     def _write_line(self, state: TrainerState) -> None:
         self._last_line = time.monotonic()
