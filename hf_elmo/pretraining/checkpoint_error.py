@@ -50,10 +50,12 @@ def unwritten_checkpoint(name: str, writing: Path, *, last_checkpoint: Callable[
 
 
 def _reason(error: Exception) -> str:
-    """The cause in a line: torch reports a failed write first, and the failing end of the file on top of it."""
+    """The cause in a line; of torch's writer only that it failed can be known."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.strerror:
             return seen.strerror
         seen = seen.__context__
-    return " ".join(str(error).split("\n")[0].split())
+    if isinstance(error, RuntimeError):
+        return "torch could not write the whole of a file"
+    return " ".join(str(error).split())
