@@ -305,7 +305,10 @@ def main(arguments: Sequence[str]) -> int:
     except (FloatingPointError, CheckpointError) as error:
         print(f"hf-elmo pretrain: {error}", file=sys.stderr)
         return 1
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        # Trainer's word for what --report_to names and is not there; any other is a fault of the program.
+        if isinstance(error, RuntimeError) and "to be installed" not in str(error):
+            raise
         print(f"hf-elmo pretrain: {error}", file=sys.stderr)
         return 2
     return 0
