@@ -14,6 +14,7 @@ COMMANDS = {
     "export-hdf5": ("hf_elmo.cli.export_hdf5", "a model folder to the files of the original programs"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
     "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
+    "curve": ("hf_elmo.cli.curve", "learning curves of training runs to a figure"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 

@@ -14,6 +14,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import HfArgumentParser, TrainingArguments
 
 from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.pretraining.options_recipe import read_options_recipe
 from hf_elmo.pretraining.streams import Shuffle
 from hf_elmo.pretraining.text import TextAs
 
@@ -42,6 +43,9 @@ class PretrainingOptions:
             "help": "streams: rows that go on from batch to batch, as in the reference; sentences: each by itself from "
             "the model's initial state, as many as fit into a batch of streams; held-out text is read in the same way"
         },
+    )
+    words_per_epoch: int | None = field(
+        default=None, metadata={"help": "words that num_train_epochs counts as one pass (default: those of the text)"}
     )
     unroll_steps: int = field(default=20, metadata={"help": "words between two updates of a stream"})
     shuffle: Shuffle = field(default="independent", metadata={"help": "order of the two directions' sentences"})
@@ -90,15 +94,19 @@ def recipe_path(name: str) -> Path:
         if path.is_file():
             return path
     known = ", ".join(sorted(path.stem for path in RECIPES.glob("*.yaml")))
-    raise FileNotFoundError(f"recipe: got {name!r}; expected one of {known}, or the path of a YAML file.")
+    raise FileNotFoundError(
+        f"recipe: got {name!r}; expected one of {known}, or the path of a YAML file or of bilm-tf's options.json."
+    )
 
 
 def read_recipe(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A recipe's options, and under its key `model` those of ElmoConfig.
+    """A recipe's options, and under its key `model` those of ElmoConfig; a `.json` file is read as bilm-tf's options.
 
     Raises:
         ValueError: not a mapping, or an option that does not exist.
     """
+    if path.suffix.lower() == ".json":
+        return read_options_recipe(path)
     recipe = read_mapping(path)
     model = recipe.pop("model", {})
     if not isinstance(model, dict):
@@ -125,7 +133,10 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[PretrainingOptions, Train
         "Several GPUs: `torchrun --nproc_per_node N -m hf_elmo.pretraining.pretrain`.",
         allow_abbrev=False,
     )
-    parser.add_argument("--recipe", help="a recipe of the package or a YAML file; flags go over it")
+    parser.add_argument(
+        "--recipe",
+        help="a recipe of the package, a YAML file, or an options.json of bilm-tf's training; flags go over it",
+    )
     parser.add_argument(
         "--model",
         nargs="*",

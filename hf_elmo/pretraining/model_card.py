@@ -63,7 +63,7 @@ characters.
 {settings}
 
 {time} of wall-clock time on {hardware}, evaluation and checkpoints included; work lost to interruptions is not.
-
+{figure}
 ## Perplexity on held-out text
 
 {perplexity}
@@ -100,6 +100,8 @@ def model_card(
     model_licence: str | None = None,
     language: str = "en",
     text_as: TextAs = "streams",
+    figure: str | None = None,
+    figure_words: int = 0,
 ) -> str:
     """A model card in Markdown, with the Hub's metadata on top.
 
@@ -117,6 +119,8 @@ def model_card(
         model_licence: of the weights, as the Hub writes it.
         language: code of the text's language.
         text_as: how held-out text was read.
+        figure: name of the file beside the card that shows the run's progress.
+        figure_words: of each held-out text that were read for the figure; 0 for all.
     """
     licences = licences or {}
     train = report["splits"][TRAIN]
@@ -151,7 +155,29 @@ def model_card(
         time=_duration(seconds),
         hardware=hardware,
         perplexity=_perplexity(report, metrics, licences, text_as),
+        figure="" if figure is None else _figure(figure, figure_words),
         bytes=config.max_characters_per_word - 2,
+    )
+
+
+def named_for_hub(card: str, repo_id: str) -> str:
+    """The card with its programs loading the model from the Hub.
+
+    Args:
+        card: as `model_card` wrote it, or anything else, which is left as it is.
+        repo_id: the model's id there.
+    """
+    name = next((line.removeprefix("# ") for line in card.splitlines() if line.startswith("# ")), None)
+    for place in ('from_pretrained("{}")', '{{"model": "{}"}}', '`"{}"` is this folder') if name is not None else ():
+        card = card.replace(place.format(name), place.format(repo_id))
+    return card
+
+
+def _figure(file: str, words: int) -> str:
+    part = f"of about the first {words:,} words of each text" if words else "of the whole texts"
+    return (
+        f"\n![Training loss and held-out perplexity over the words read]({file})\n\n"
+        f"The training loss is that of the softmax above; perplexities are by the full softmax, {part}.\n"
     )
 
 

@@ -7,30 +7,40 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import TrainingArguments, set_seed
-from transformers.trainer_utils import get_last_checkpoint
+from transformers import ProgressCallback, TrainingArguments, set_seed
+from transformers.trainer_utils import IntervalStrategy, get_last_checkpoint
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 from hf_elmo.pretraining.adagrad_start import StartedAdagrad
 from hf_elmo.pretraining.arguments import PretrainingOptions, model_config, parse_arguments, read_mapping
+from hf_elmo.pretraining.checkpoint_error import CheckpointError, unwritten_checkpoint
 from hf_elmo.pretraining.init_from import Start
+from hf_elmo.pretraining.learning_curve import FIGURE, TRAINING_LOG, curve_of, draw_curves
+from hf_elmo.pretraining.machine_limit import machine_limit
 from hf_elmo.pretraining.model_card import model_card
+from hf_elmo.pretraining.progress import TrainingProgress
+from hf_elmo.pretraining.sentence_batches import SentenceBatches
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
 from hf_elmo.pretraining.softmax_start import start_at_word_frequencies
+from hf_elmo.pretraining.streams import StreamBatches
 from hf_elmo.pretraining.text import heldout_text, training_text
-from hf_elmo.pretraining.trainer import Batch, BiLMTrainer
+from hf_elmo.pretraining.trainer import WRITING, Batch, BiLMTrainer
 from hf_elmo.pretraining.word_vector_start import read_word_vectors, start_softmax_from, start_token_layer_from
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
+logger = logging.getLogger(__name__)
+
 _ADAGRAD = "adagrad"
+_LEAST_AGREEMENT = 0.8  # of the words that a recipe counts and those that the text has
 
 
 def pretrain(options: PretrainingOptions, training: TrainingArguments, model_options: dict[str, Any]) -> BiLMTrainer:
@@ -41,6 +51,7 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     Raises:
         OSError, ValueError: the corpus or an option is not as it should be; nothing was written.
         FloatingPointError: training diverged.
+        CheckpointError: a checkpoint or the result could not be written; the checkpoints before are as they were.
     """
     prepared = PreparedCorpus.open(options.prepared)
     vocabulary = prepared.vocabulary(options.vocab_size)
@@ -64,7 +75,8 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
         max_characters_per_word=config.max_characters_per_word,
     )
     if training.max_steps <= 0:
-        updates_per_epoch = streams.batches_per_epoch / training.gradient_accumulation_steps
+        batches_per_epoch = _batches_per_epoch(streams, prepared, options, training)
+        updates_per_epoch = batches_per_epoch / training.gradient_accumulation_steps
         training.max_steps = max(1, round(training.num_train_epochs * updates_per_epoch))
     trainer = BiLMTrainer(
         model=model,
@@ -79,32 +91,36 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     # Trainer seeds every process alike; each draws its own dropout and negatives.
     set_seed(training.seed + training.process_index)
     resume = training.resume_from_checkpoint
-    trainer.train(resume_from_checkpoint=True if str(resume).lower() == "true" else resume)
-    trainer.save_model()
+    with _shown_progress(trainer, prepared):
+        trainer.train(resume_from_checkpoint=True if str(resume).lower() == "true" else resume)
+    trainer.save_result()
     seconds = trainer.training_seconds
     trainer.heldout = heldout_passes(prepared, config, options, training, num_tokens=0)
     metrics = trainer.evaluate()
     if trainer.is_world_process_zero():
         folder = Path(str(training.output_dir))
         log = trainer.state.log_history
-        _write(folder / "heldout_perplexity.json", json.dumps(metrics, indent=1) + "\n")
-        _write(folder / "training_log.json", json.dumps(log, indent=1) + "\n")
-        card = model_card(
-            config,
-            report_for(prepared, len(vocabulary)),
-            log,
-            metrics,
-            name=folder.resolve().name,
-            seconds=seconds,
-            hardware=_hardware(training),
-            words_per_update=trainer.words_per_update,
-            settings=_settings(options, training, model),
-            text_as=options.text_as,
-            licences=licences,
-            model_licence=options.model_licence,
-            language=options.language,
-        )
-        _write(folder / "README.md", card)
+        with unwritten_checkpoint("the model card", folder / WRITING, last_checkpoint=trainer.last_checkpoint):
+            _write(folder / "heldout_perplexity.json", json.dumps(metrics, indent=1) + "\n")
+            _write(folder / TRAINING_LOG, json.dumps(log, indent=1) + "\n")
+            card = model_card(
+                config,
+                report_for(prepared, len(vocabulary)),
+                log,
+                metrics,
+                name=folder.resolve().name,
+                seconds=seconds,
+                hardware=_hardware(training),
+                words_per_update=trainer.words_per_update,
+                settings=_settings(options, training, model),
+                text_as=options.text_as,
+                licences=licences,
+                model_licence=options.model_licence,
+                language=options.language,
+                figure=_draw_figure(log, folder),
+                figure_words=0 if training.eval_strategy == IntervalStrategy.NO else options.heldout_tokens,
+            )
+            _write(folder / "README.md", card)
     return trainer
 
 
@@ -118,6 +134,65 @@ def _start_from_word_vectors(
     if options.word_vector_steps:
         steps = options.word_vector_steps
         start_token_layer_from(model, words, prepared.counts, vectors, steps=steps, seed=seed)
+
+
+def _batches_per_epoch(
+    streams: StreamBatches | SentenceBatches,
+    prepared: PreparedCorpus,
+    options: PretrainingOptions,
+    training: TrainingArguments,
+) -> int:
+    """Of a process; those of the text, or of as many words as the recipe counts."""
+    if options.words_per_epoch is None:
+        return streams.batches_per_epoch
+    if options.words_per_epoch < 1:
+        raise ValueError(f"words_per_epoch: got {options.words_per_epoch}; expected a positive integer.")
+    words = prepared.split_report("train")["tokens"]
+    if not _LEAST_AGREEMENT < options.words_per_epoch / words < 1 / _LEAST_AGREEMENT:
+        logger.warning(
+            "words_per_epoch (n_train_tokens in an options.json): got %s, and the text has %s: %g epochs of the recipe "
+            "are %.3g passes over it.  For passes over the text itself add --words_per_epoch %d.",
+            f"{options.words_per_epoch:,}",
+            f"{words:,}",
+            training.num_train_epochs,
+            training.num_train_epochs * options.words_per_epoch / words,
+            words,
+        )
+    return max(1, int(options.words_per_epoch / (streams.predictions_per_batch * training.world_size)))
+
+
+@contextmanager
+def _shown_progress(trainer: BiLMTrainer, prepared: PreparedCorpus) -> Iterator[None]:
+    """Our own line in place of Trainer's bar, where that was asked for; the machine's limit for it and the log."""
+    training = trainer.args
+    trainer.machine_limit = machine_limit(
+        trainer.accelerator.unwrap_model(trainer.model).config,
+        prepared,
+        words_per_batch=trainer.words_per_update // (training.gradient_accumulation_steps * training.world_size),
+        device=training.device,
+        dtype=torch.bfloat16 if training.bf16 else torch.float16 if training.fp16 else torch.float32,
+        processes=training.world_size,
+    )
+    if trainer.is_world_process_zero():
+        logger.info("%s", trainer.machine_limit)
+    progress = TrainingProgress(words_per_update=trainer.words_per_update, machine_limit=trainer.machine_limit)
+    # Not in a notebook, where Trainer's is another, nor with --disable_tqdm true.
+    if trainer.pop_callback(ProgressCallback) is not None:
+        trainer.add_callback(progress)
+    try:
+        yield
+    finally:
+        progress.close()
+
+
+def _draw_figure(log: Sequence[Mapping[str, Any]], folder: Path) -> str | None:
+    """The figure's name, or None where it cannot be drawn; the log tells why."""
+    try:
+        draw_curves([curve_of(log, folder.resolve().name)], folder / FIGURE)
+    except (ImportError, ValueError) as error:
+        logger.info("No figure of the loss in the model card: %s", error)
+        return None
+    return FIGURE
 
 
 def heldout_passes(
@@ -259,21 +334,31 @@ def _hardware(training: TrainingArguments) -> str:
 
 def _write(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.partial")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run from the command line; returns the exit status: 2 where the input is at fault, 1 where training diverged."""
+    """Run from the command line.
+
+    Returns:
+        The exit status: 2 where the input is at fault, 1 where training diverged or the disk is full.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         pretrain(*parse_arguments(arguments)).accelerator.end_training()
-    except (OSError, ValueError, ImportError) as error:
-        print(f"hf-elmo pretrain: {error}", file=sys.stderr)
-        return 2
-    except FloatingPointError as error:
+    except (FloatingPointError, CheckpointError) as error:
         print(f"hf-elmo pretrain: {error}", file=sys.stderr)
         return 1
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        # Trainer's word for what --report_to names and is not there; any other is a fault of the program.
+        if isinstance(error, RuntimeError) and "to be installed" not in str(error):
+            raise
+        print(f"hf-elmo pretrain: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

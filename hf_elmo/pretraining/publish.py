@@ -12,13 +12,21 @@ from torch import nn
 
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel
 from hf_elmo.new_folder import new_folder
+from hf_elmo.pretraining.learning_curve import FIGURE
+from hf_elmo.pretraining.model_card import named_for_hub
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
 StoredType = Literal["float16", "float32"]
+_CARD = "README.md"
 
 
 def publish(
-    run_dir: str | Path, out_dir: str | Path, *, dtype: StoredType = "float16", with_lm_head: bool = False
+    run_dir: str | Path,
+    out_dir: str | Path,
+    *,
+    dtype: StoredType = "float16",
+    with_lm_head: bool = False,
+    repo_id: str | None = None,
 ) -> None:
     """Write model, tokenizer and model card to a new folder, without what only training needs.
 
@@ -29,6 +37,7 @@ def publish(
         out_dir: the folder to make.
         dtype: how weights are stored.
         with_lm_head: keep the softmax, for perplexity and further pretraining.
+        repo_id: where the folder is going to be on the Hub; the model card's programs then load it from there.
 
     Raises:
         FileExistsError: `out_dir` exists and is not an empty folder.
@@ -54,10 +63,21 @@ def publish(
         model.save_pretrained(folder)
         _finish_config(folder / "config.json")
         tokenizer.save_pretrained(folder)
-        if (run_dir / "README.md").is_file():
-            shutil.copy(run_dir / "README.md", folder)
+        _copy_card(run_dir, folder, repo_id)
         for file in folder.iterdir():  # safetensors lets only the owner read its files
             shutil.copymode(folder / "config.json", file)
+
+
+def _copy_card(run_dir: Path, folder: Path, repo_id: str | None) -> None:
+    """The model card, where the run has one, and the figure that it shows."""
+    if not (run_dir / _CARD).is_file():
+        return
+    card = (run_dir / _CARD).read_text(encoding="utf-8")
+    if repo_id is not None:
+        card = named_for_hub(card, repo_id)
+    (folder / _CARD).write_text(card, encoding="utf-8")
+    if (run_dir / FIGURE).is_file():
+        shutil.copy(run_dir / FIGURE, folder)
 
 
 def _store_in(model: nn.Module, dtype: torch.dtype, run_dir: Path) -> None:

@@ -142,7 +142,7 @@ class PreparedCorpus:
         size = self.vocab_size if vocab_size is None else vocab_size
         if not len(SPECIAL_WORDS) < size <= int(self.report["distinct_words"]):
             raise ValueError(
-                f"got vocab_size {size}, expected {len(SPECIAL_WORDS) + 1} to "
+                f"got vocab_size {size} (n_tokens_vocab of an options.json), expected {len(SPECIAL_WORDS) + 1} to "
                 f"{self.report['distinct_words']}, the number of distinct words in {self.path}"
             )
         return size

@@ -21,6 +21,8 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_
 from hf_elmo.initial_state import ElmoState
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
 from hf_elmo.perplexity import perplexity
+from hf_elmo.pretraining.checkpoint_error import unwritten_checkpoint
+from hf_elmo.pretraining.machine_limit import MachineLimit
 from hf_elmo.pretraining.sentence_batches import SentenceBatches
 from hf_elmo.pretraining.sparse_gradient import (
     average_over_processes,
@@ -33,7 +35,7 @@ from hf_elmo.pretraining.streams import StreamBatches
 Batch = Mapping[str, np.ndarray]
 
 _SECONDS = "training_seconds"
-_WRITING = ".writing"
+WRITING = ".writing"
 _AS_THEY_ARE = ("labels", "backward_labels", "attention_mask")
 
 
@@ -110,6 +112,7 @@ class BiLMTrainer(Trainer):
         super().__init__(model=model, args=args, eval_dataset=self.heldout or None, **kwargs)
         vars(model.config).pop("use_cache", None)  # Trainer sets it for every model, and it would be saved
         self.loss_scale = loss_scale
+        self.machine_limit: MachineLimit | None = None  # set to have the log tell the share of it that is reached
         self._state: ElmoState | None = None
         self._output_dir: str | None = None
         self._started = self._last_log = time.perf_counter()
@@ -217,7 +220,10 @@ class BiLMTrainer(Trainer):
             softmax = self.accelerator.unwrap_model(self.model).lm_head.training_softmax
             logs = {f"{softmax}_softmax_loss": logs["loss"], **logs}
             now = time.perf_counter()
+            logs["words"] = self.state.global_step * self.words_per_update
             logs["words_per_second"] = round(self._words_since_log / (now - self._last_log), 1)
+            if self.machine_limit is not None:
+                logs["share_of_machine_limit"] = round(self.machine_limit.share(logs["words_per_second"]), 6)
             logs[_SECONDS] = round(self.training_seconds, 1)
             self._last_log, self._words_since_log = now, 0
         # To Trainer the whole run is one epoch, and a resumed one begins at 0 again.
@@ -268,11 +274,12 @@ class BiLMTrainer(Trainer):
     def _output_folder(self) -> Path:
         return Path(self.args.output_dir or ".")
 
-    def _last_checkpoint(self) -> str | None:
+    def last_checkpoint(self) -> str | None:
+        """The folder of the last complete checkpoint, or None."""
         return get_last_checkpoint(self._output_folder) if self._output_folder.is_dir() else None
 
     def _checkpoint(self, resume_from: str | bool) -> Path:
-        found = self._last_checkpoint() if resume_from is True else str(resume_from)
+        found = self.last_checkpoint() if resume_from is True else str(resume_from)
         if found is None or not (Path(found) / TRAINER_STATE_NAME).is_file():
             raise FileNotFoundError(
                 f"resume_from_checkpoint: got {found or str(self._output_folder)!r}, which holds no checkpoint; "
@@ -310,9 +317,13 @@ class BiLMTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Trainer's checkpoint and the streams, written into a folder beside and moved when all of it is there."""
-        output_dir = self._output_folder
-        writing = output_dir / _WRITING
+        writing = self._output_folder / WRITING
         name = f"checkpoint-{self.state.global_step}"
+        with unwritten_checkpoint(name, writing, last_checkpoint=self.last_checkpoint):
+            self._write_checkpoint(model, trial, writing / name)
+
+    def _write_checkpoint(self, model: nn.Module, trial: Any, written: Path) -> None:
+        writing, name, output_dir = written.parent, written.name, self._output_folder
         if self.args.should_save:
             shutil.rmtree(writing, ignore_errors=True)
         self.accelerator.wait_for_everyone()
@@ -346,6 +357,24 @@ class BiLMTrainer(Trainer):
         self._check_parameters()
         super().save_model(output_dir, _internal_call)
 
+    def save_result(self) -> None:
+        """Write the model and the tokenizer to the output folder, none of the files before all are complete.
+
+        Raises:
+            FloatingPointError: a parameter is no number; nothing was written.
+            CheckpointError: they could not be written; the folder is as it was.
+        """
+        writing = self._output_folder / WRITING
+        with unwritten_checkpoint("the result", writing, last_checkpoint=self.last_checkpoint):
+            if self.args.should_save:  # what a killed run left there
+                shutil.rmtree(writing, ignore_errors=True)
+            self.accelerator.wait_for_everyone()
+            self.save_model(str(writing))
+            if self.args.should_save:
+                for file in writing.iterdir():
+                    file.replace(self._output_folder / file.name)
+                writing.rmdir()
+
     def _check_parameters(self) -> None:
         """A gradient may have been none after a loss that was a number."""
         for name, parameter in self.accelerator.unwrap_model(self.model).named_parameters():
@@ -355,7 +384,7 @@ class BiLMTrainer(Trainer):
                 )
 
     def _diverged(self, got: str) -> str:
-        last = self._last_checkpoint()
+        last = self.last_checkpoint()
         resume = "There is no checkpoint yet" if last is None else f"The last usable checkpoint is {last}"
         return (
             f"training diverged: got {got}.  {resume}; resume with a lower max_grad_norm, or start again with a lower "

@@ -91,8 +91,8 @@ def start_softmax_from(model: ElmoForPreTraining, vectors: WordVectors) -> None:
     """
     if not isinstance(model.lm_head, LMHead):
         raise ValueError(
-            f"word_vectors: got a model with lm_softmax {model.config.lm_softmax!r}; expected 'sampled' or 'full', whose "
-            "words have a row each."
+            f"word_vectors: got a model with lm_softmax {model.config.lm_softmax!r}; expected 'sampled' or 'full', "
+            "whose words have a row each."
         )
     weight = model.lm_head.weight
     in_vocabulary = vectors.rows < len(weight)

@@ -5,7 +5,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from hf_elmo import ElmoConfig, ElmoModel, ElmoTokenizer
-from hf_elmo.pretraining.model_card import model_card
+from hf_elmo.pretraining.model_card import model_card, named_for_hub
 from tests.hf_elmo.models import tiny_config
 
 REPORT = {
@@ -102,6 +102,24 @@ def test_perplexity():
     assert "None was held out" in model_card(
         ElmoConfig(), REPORT, [], {}, name="x", seconds=0, hardware="x", words_per_update=1
     )
+
+
+def test_the_figure():
+    assert "![" not in card()
+    text = card(figure="loss_curve.png", figure_words=20_000).split("## Training\n")[1].split("\n## ")[0]
+    assert "\n\n![Training loss and held-out perplexity over the words read](loss_curve.png)\n\n" in text
+    assert "of about the first 20,000 words of each text" in text
+    assert "of the whole texts" in card(figure="loss_curve.png")
+
+
+def test_on_the_hub_the_programs_load_it_from_there():
+    text = named_for_hub(card(name="en"), "user/elmo")  # a name that is also the language's code
+    assert 'AutoTokenizer.from_pretrained("user/elmo"), AutoModel.from_pretrained("user/elmo")' in text
+    assert 'config={"model": "user/elmo"}' in text
+    assert 'spacy.blank("en")' in text
+    assert '`"user/elmo"` is this folder' in text
+    assert "# en\n" in text
+    assert named_for_hub("of somebody else", "user/elmo") == "of somebody else"
 
 
 def test_the_programs_in_the_card_run(tmp_path):

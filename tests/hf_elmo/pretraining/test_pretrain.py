@@ -1,7 +1,10 @@
 import argparse
+import importlib.util
 import json
+import logging
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -227,6 +230,19 @@ class TestRun:
         ):
             assert text in card
 
+    def test_the_log_tells_the_share_of_the_machines_limit(self, out):
+        log = [entry for entry in json.loads((out / "training_log.json").read_text()) if "loss" in entry]
+        assert [entry["words"] for entry in log] == [15, 30, 45, 60, 75, 90]
+        assert all(entry["share_of_machine_limit"] > 0 for entry in log)
+        shares = [entry["share_of_machine_limit"] / entry["words_per_second"] for entry in log]
+        assert shares == pytest.approx([shares[0]] * 6, rel=0.02)  # one limit; shares are rounded
+
+    def test_the_card_shows_the_curve(self, out):
+        pytest.importorskip("matplotlib", reason='needs matplotlib: pip install "spacy-elmo[plots]"')
+        assert (out / "loss_curve.png").read_bytes()[:4] == b"\x89PNG"
+        assert "](loss_curve.png)" in (out / "README.md").read_text()
+        assert "by the full softmax, of about the first 10 words of each text." in (out / "README.md").read_text()
+
     def test_a_checkpoint_loads_like_the_result(self, out):
         assert (
             len(ElmoTokenizer.from_pretrained(out / "checkpoint-3"))
@@ -352,6 +368,53 @@ def test_divergence_is_one_message(corpus, tmp_path, capsys):
     flags = ["--learning_rate", "1e30", "--max_grad_norm", "0", "--save_steps", "1"]
     assert run(corpus, tmp_path, *flags) == 1
     assert_matches("training diverged: .* update", capsys.readouterr().err)
+
+
+def test_without_matplotlib_the_log_tells_how_to_get_the_figure(corpus, tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with caplog.at_level(logging.INFO):
+        assert run(corpus, tmp_path, "--max_steps", "1") == 0
+    assert (
+        'No figure of the loss in the model card: drawing needs matplotlib: pip install "spacy-elmo[plots]"'
+        in caplog.text
+    )
+    assert "](" not in (tmp_path / "README.md").read_text().split("## Training\n")[1]
+    assert not (tmp_path / "loss_curve.png").exists()
+
+
+def test_progress_takes_the_place_of_trainers_bar(corpus, tmp_path, capsys):
+    assert run(corpus, tmp_path, "--disable_tqdm", "false", "--eval_strategy", "steps", "--eval_steps", "3") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("update ")]
+    evaluations = [line for line in lines if "perplexity" in line]
+    assert len(evaluations) == 3  # two while training, one of the whole texts
+    assert re.match(
+        r"update 3 of 6, loss \d\.\d{3} \(sampled softmax\), perplexity [\d.]+ \(h\), perplexity [\d.]+ \(more\), "
+        r"[\d,]+ words/s \(\d+ % of the machine's limit\), 0:\d\d left$",
+        evaluations[0],
+    )
+
+
+class TestReporting:
+    def test_tensorboard_gets_every_number_of_the_log(self, corpus, tmp_path):
+        pytest.importorskip("tensorboard", reason="needs tensorboard: pip install tensorboard")
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        flags = ["--report_to", "tensorboard", "--eval_strategy", "steps", "--eval_steps", "3"]
+        assert run(corpus, tmp_path, *flags) == 0
+        (folder,) = {file.parent for file in tmp_path.rglob("events.out.tfevents.*")}
+        events = EventAccumulator(str(folder)).Reload()
+        names = set(events.Tags()["scalars"])
+        assert {"train/loss", "train/words_per_second", "train/share_of_machine_limit", "train/words"} <= names
+        assert {"eval/h_perplexity", "eval/more_forward_perplexity"} <= names
+        log = json.loads((tmp_path / "training_log.json").read_text())
+        losses = [(event.step, event.value) for event in events.Scalars("train/loss")]
+        assert losses == [(entry["step"], pytest.approx(entry["loss"])) for entry in log if "loss" in entry]
+
+    def test_what_is_not_installed_is_said(self, corpus, tmp_path, capsys):
+        if importlib.util.find_spec("wandb") is not None:
+            pytest.skip("wandb is installed")
+        assert run(corpus, tmp_path, "--report_to", "wandb") == 2
+        assert "WandbCallback requires wandb to be installed" in capsys.readouterr().err
 
 
 def test_the_command_passes_every_flag_on(monkeypatch, capsys):

@@ -67,6 +67,15 @@ def test_what_is_written(run_dir, tmp_path):
     assert modes == {stat.S_IMODE((run_dir / "README.md").stat().st_mode)}
 
 
+def test_the_figure_goes_with_the_card(run_dir, tmp_path):
+    (run_dir / "loss_curve.png").write_bytes(b"picture")
+    publish(run_dir, tmp_path / "out")
+    assert (tmp_path / "out" / "loss_curve.png").read_bytes() == b"picture"
+    (run_dir / "README.md").unlink()
+    publish(run_dir, tmp_path / "bare")
+    assert not (tmp_path / "bare" / "loss_curve.png").exists()
+
+
 def test_single_precision_and_the_softmax_are_kept_on_request(run_dir, tmp_path):
     publish(run_dir, tmp_path / "out", dtype="float32", with_lm_head=True)
     trained, stored = (load_file(folder / "model.safetensors") for folder in (run_dir, tmp_path / "out"))

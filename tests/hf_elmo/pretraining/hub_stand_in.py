@@ -1,0 +1,187 @@
+"""The Hugging Face Hub, as far as sending a model and loading it again need it, on this machine's loopback."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+TOKEN = "hf_of_a_test"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@dataclass
+class Repository:
+    """What was committed, and whether it is private."""
+
+    private: bool = False
+    files: dict[str, bytes] = field(default_factory=dict)
+    large: set[str] = field(default_factory=set)  # paths that came by Large File Storage
+
+
+@dataclass
+class HubStandIn:
+    """Repositories by id, every request, and what to refuse: `{"create": 403}` and the like."""
+
+    endpoint: str = ""
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    refuse: dict[str, int] = field(default_factory=dict)
+
+
+@contextmanager
+def hub_stand_in() -> Iterator[HubStandIn]:
+    """Serves until the block ends."""
+    hub = HubStandIn()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
+    hub.endpoint = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: HubStandIn
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self._serve(
+            {
+                r"/api/repos/create": self._create,
+                r"/api/validate-yaml": lambda body: self._json({"errors": [], "warnings": []}),
+                r"/api/models/(?P<repo>[^/]+/[^/]+)/preupload/main": self._preupload,
+                r"/(?P<repo>[^/]+/[^/]+)\.git/info/lfs/objects/batch": self._lfs_batch,
+                r"/lfs/verify": self._verify,
+                r"/api/models/(?P<repo>[^/]+/[^/]+)/commit/main": self._commit,
+            }
+        )
+
+    def do_PUT(self) -> None:
+        self._serve({r"/lfs/(?P<oid>[0-9a-f]{64})": self._lfs_put}, open_to_all=True)
+
+    def do_GET(self) -> None:
+        self._serve(
+            {
+                r"/api/models/(?P<repo>[^/]+/[^/]+)(/revision/main)?": self._info,
+                r"/(?P<repo>[^/]+/[^/]+)/resolve/[^/]+/(?P<path>.+)": self._file,
+            }
+        )
+
+    do_HEAD = do_GET  # noqa: N815  # the name that http.server looks for
+
+    def _serve(self, routes: dict[str, Any], *, open_to_all: bool = False) -> None:
+        path = unquote(urlsplit(self.path).path)
+        self.hub.requests.append(f"{self.command} {path}")
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if not open_to_all and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self._json({"error": "Invalid username or password."}, 401)
+        for pattern, handle in routes.items():
+            found = re.fullmatch(pattern, path)
+            if found:
+                return handle(body, **{name: value for name, value in found.groupdict().items() if value is not None})
+        return self._json({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
+
+    def _create(self, body: bytes) -> None:
+        asked = json.loads(body)
+        repo = f"{asked['organization']}/{asked['name']}"
+        if "create" in self.hub.refuse:
+            return self._json({"error": f"You don't have the rights to create {repo}."}, self.hub.refuse["create"])
+        answer = {"url": f"{self.hub.endpoint}/{repo}"}
+        if repo in self.hub.repositories:
+            return self._json({**answer, "error": "You already created this model repo"}, 409)
+        self.hub.repositories[repo] = Repository(private=asked.get("visibility") == "private")
+        return self._json(answer)
+
+    def _info(self, body: bytes, repo: str) -> None:
+        found = self.hub.repositories.get(repo)
+        if found is None:
+            return self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
+        siblings = [{"rfilename": path} for path in found.files]
+        return self._json({"id": repo, "private": found.private, "sha": COMMIT, "siblings": siblings, "tags": []})
+
+    def _preupload(self, body: bytes, repo: str) -> None:
+        # As the Hub's .gitattributes has it: weights and pictures are large files, text is not.
+        modes = {
+            file["path"]: "lfs" if file["path"].endswith((".safetensors", ".png")) else "regular"
+            for file in json.loads(body)["files"]
+        }
+        files = [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes.items()]
+        return self._json({"files": files})
+
+    def _lfs_batch(self, body: bytes, repo: str) -> None:
+        def action(name: str, place: str) -> dict[str, Any]:
+            return {name: {"href": f"{self.hub.endpoint}/lfs/{place}"}}
+
+        objects = [
+            {**part, "actions": {**action("upload", part["oid"]), **action("verify", "verify")}}
+            for part in json.loads(body)["objects"]
+        ]
+        return self._json({"transfer": "basic", "objects": objects})
+
+    def _lfs_put(self, body: bytes, oid: str) -> None:
+        if "lfs" in self.hub.refuse:
+            return self._json({"error": "no"}, self.hub.refuse["lfs"])
+        if hashlib.sha256(body).hexdigest() != oid:
+            return self._json({"error": "damaged on its way"}, 400)
+        self.hub.objects[oid] = body
+        return self._json({})
+
+    def _verify(self, body: bytes) -> None:
+        asked = json.loads(body)
+        stored = self.hub.objects.get(asked["oid"], b"")
+        return self._json({}, 200 if len(stored) == asked["size"] else 404)
+
+    def _commit(self, body: bytes, repo: str) -> None:
+        if "commit" in self.hub.refuse:
+            return self._json({"error": "This token may only read."}, self.hub.refuse["commit"])
+        repository = self.hub.repositories[repo]
+        for line in body.splitlines():
+            operation = json.loads(line)
+            value = operation["value"]
+            if operation["key"] == "file":
+                repository.files[value["path"]] = base64.b64decode(value["content"])
+            elif operation["key"] == "lfsFile":
+                repository.files[value["path"]] = self.hub.objects[value["oid"]]
+                repository.large.add(value["path"])
+        return self._json({"commitUrl": f"{self.hub.endpoint}/{repo}/commit/{COMMIT}", "commitOid": COMMIT})
+
+    def _file(self, body: bytes, repo: str, path: str) -> None:
+        repository = self.hub.repositories.get(repo)
+        if repository is None:
+            return self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
+        if path not in repository.files:
+            return self._json({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
+        content = repository.files[path]
+        digest = hashlib.sha256(content).hexdigest()
+        headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
+        if path in repository.large:
+            headers |= {"X-Linked-ETag": f'"{digest}"', "X-Linked-Size": str(len(content))}
+        return self._answer(content, 200, {**headers, "Content-Type": "application/octet-stream"})
+
+    def _json(self, content: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        message = {"X-Error-Message": content["error"]} if "error" in content else {}
+        all_headers = {"Content-Type": "application/json", **message, **(headers or {})}
+        self._answer(json.dumps(content).encode(), status, all_headers)
+
+    def _answer(self, content: bytes, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: what was asked is in `requests`."""
