@@ -9,7 +9,7 @@ that a prediction is compared with, C characters, d their embedding, n_f filters
 
 .. math::
     \mathrm{LSTMs} &= 2 L (2 · 2P · 4D + 2 · D · P) \\
-    \mathrm{softmax} &= 2 · 2 · P · K, \quad K = \text{negatives (sampled), the vocabulary (full) or the frequent words (adaptive)} \\
+    \mathrm{softmax} &= 2 · 2 · P · K, \quad K = \text{negatives, or the whole vocabulary, or its frequent words} \\
     \mathrm{token\ layer}(c) &= \sum_{(w, n)} 2 (\min(C, c + w_{max}) - w + 1) · w · d · n
         + \mathrm{highways} · 2 · 2 · n_f^2 + 2 · n_f · P
 
