@@ -36,6 +36,7 @@ class RecordedStreams:
     def __init__(self, folder: Path) -> None:
         self.recorded = np.load(folder / "train_steps.npz")
         self.batch_size, self.unroll_steps = self.recorded["0/token_ids"].shape
+        self.predictions_per_batch = self.batch_size * self.unroll_steps
         self.read = 0
         self.epoch = 0.0
 
