@@ -8,7 +8,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,16 +43,37 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     vocabulary = prepared.vocabulary(options.vocab_size)
     config = model_config(len(vocabulary), model_options)
     licences = read_licences(options, prepared)
-    _check_output_dir(training, config)
+    check_output_dir(training, config)
     set_seed(training.seed)
     model = ElmoForPreTraining(config)
     if options.start_at_word_frequencies:
         start_at_word_frequencies(model.lm_head, prepared.counts, prepared.split_report("train")["sentences"])
+    tokenizer = ElmoTokenizer(vocab=vocabulary, max_characters_per_word=config.max_characters_per_word)
+    trainer = make_trainer(model, tokenizer, prepared, options, training)
+    train(trainer)
+    seconds = trainer.training_seconds
+    metrics = evaluate_whole_texts(trainer, prepared, options)
+    if trainer.is_world_process_zero():
+        card = card_of(trainer, prepared, options, metrics, seconds=seconds, licences=licences)
+        write_results(trainer, metrics, card)
+    return trainer
+
+
+def make_trainer(
+    model: ElmoForPreTraining,
+    tokenizer: ElmoTokenizer,
+    prepared: PreparedCorpus,
+    options: PretrainingOptions,
+    training: TrainingArguments,
+    **kwargs: Any,
+) -> BiLMTrainer:
+    """The trainer of `model` on `prepared`, whose first words are the model's vocabulary; `kwargs` as in Trainer."""
+    config = model.config
     streams = StreamBatches(
         prepared,
         batch_size=training.per_device_train_batch_size,
         unroll_steps=options.unroll_steps,
-        vocab_size=len(vocabulary),
+        vocab_size=config.vocab_size - 1,
         seed=training.data_seed if training.data_seed is not None else training.seed,
         shuffle=options.shuffle,
         rank=training.process_index,
@@ -62,44 +83,72 @@ def pretrain(options: PretrainingOptions, training: TrainingArguments, model_opt
     if training.max_steps <= 0:
         updates_per_epoch = streams.batches_per_epoch / training.gradient_accumulation_steps
         training.max_steps = max(1, round(training.num_train_epochs * updates_per_epoch))
-    trainer = BiLMTrainer(
+    return BiLMTrainer(
         model=model,
         args=training,
         streams=streams,
         heldout=heldout_passes(prepared, config, options, training, num_tokens=options.heldout_tokens),
         loss_scale=options.unroll_steps if options.scale_loss_by_unroll_steps else 1.0,
         optimizer_cls_and_kwargs=_optimizer(options, training),
-        processing_class=ElmoTokenizer(vocab=vocabulary, max_characters_per_word=config.max_characters_per_word),
+        processing_class=tokenizer,
+        **kwargs,
     )
+
+
+def train(trainer: BiLMTrainer) -> None:
+    """Train, from a checkpoint on if the arguments name one, and save the model."""
+    training = trainer.args
     # Trainer seeds every process alike; each draws its own dropout and negatives.
     set_seed(training.seed + training.process_index)
     resume = training.resume_from_checkpoint
     trainer.train(resume_from_checkpoint=True if str(resume).lower() == "true" else resume)
     trainer.save_model()
-    seconds = trainer.training_seconds
-    trainer.heldout = heldout_passes(prepared, config, options, training, num_tokens=0)
-    metrics = trainer.evaluate()
-    if trainer.is_world_process_zero():
-        folder = Path(str(training.output_dir))
-        log = trainer.state.log_history
-        _write(folder / "heldout_perplexity.json", json.dumps(metrics, indent=1) + "\n")
-        _write(folder / "training_log.json", json.dumps(log, indent=1) + "\n")
-        card = model_card(
-            config,
-            report_for(prepared, len(vocabulary)),
-            log,
-            metrics,
-            name=folder.resolve().name,
-            seconds=seconds,
-            hardware=_hardware(training),
-            words_per_update=trainer.words_per_update,
-            settings=_settings(options, training, model),
-            licences=licences,
-            model_licence=options.model_licence,
-            language=options.language,
-        )
-        _write(folder / "README.md", card)
-    return trainer
+
+
+def evaluate_whole_texts(
+    trainer: BiLMTrainer, prepared: PreparedCorpus, options: PretrainingOptions
+) -> dict[str, float]:
+    """Perplexity on all of every held-out text."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    trainer.heldout = heldout_passes(prepared, model.config, options, trainer.args, num_tokens=0)
+    return trainer.evaluate()
+
+
+def card_of(
+    trainer: BiLMTrainer,
+    prepared: PreparedCorpus,
+    options: PretrainingOptions,
+    metrics: dict[str, float],
+    *,
+    seconds: float,
+    licences: dict[str, str],
+    **kwargs: Any,
+) -> str:
+    """The model card of a run; `kwargs` as in `model_card`."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    return model_card(
+        model.config,
+        report_for(prepared, model.config.vocab_size - 1),
+        trainer.state.log_history,
+        metrics,
+        name=Path(str(trainer.args.output_dir)).resolve().name,
+        seconds=seconds,
+        hardware=_hardware(trainer.args),
+        words_per_update=trainer.words_per_update,
+        settings=_settings(options, trainer.args, model),
+        licences=licences,
+        model_licence=options.model_licence,
+        language=options.language,
+        **kwargs,
+    )
+
+
+def write_results(trainer: BiLMTrainer, metrics: Mapping[str, Any], card: str) -> None:
+    """Held-out perplexity, log and model card, into the run's folder."""
+    folder = Path(str(trainer.args.output_dir))
+    write_file(folder / "heldout_perplexity.json", json.dumps(metrics, indent=1) + "\n")
+    write_file(folder / "training_log.json", json.dumps(trainer.state.log_history, indent=1) + "\n")
+    write_file(folder / "README.md", card)
 
 
 def heldout_passes(
@@ -158,7 +207,7 @@ def report_for(prepared: PreparedCorpus, vocab_size: int) -> dict[str, Any]:
     return {**prepared.report, "vocab_size": vocab_size, "splits": splits}
 
 
-def _check_output_dir(training: TrainingArguments, config: ElmoConfig) -> None:
+def check_output_dir(training: TrainingArguments, config: ElmoConfig) -> None:
     """A folder's checkpoints belong to one run, of one model."""
     folder = str(training.output_dir)
     last = get_last_checkpoint(folder) if Path(folder).is_dir() else None
@@ -213,7 +262,8 @@ def _hardware(training: TrainingArguments) -> str:
     return f"{training.world_size} × {threads} of a CPU ({platform.processor() or platform.machine()})"
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
+    """Write a text file that is either complete or not there."""
     beside = path.with_name(f".{path.name}.partial")
     beside.write_text(text, encoding="utf-8")
     os.replace(beside, path)
