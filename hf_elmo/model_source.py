@@ -109,8 +109,8 @@ def _refuse_wrong(source: str, wrong: set[str]) -> None:
     """No weight may be left at a random value."""
     if wrong:
         raise ValueError(
-            f"{source}: got weights that do not fit its config.json, {min(wrong)} and {len(wrong) - 1} more are missing "
-            "or of another shape; expected both files from one model."
+            f"{source}: got weights that do not fit its config.json, {min(wrong)} and {len(wrong) - 1} more are "
+            "missing or of another shape; expected both files from one model."
         )
 
 

@@ -13,6 +13,8 @@ COMMANDS = {
     "convert": ("hf_elmo.cli.convert", "weights of the original programs to a model folder"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
     "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
+    "adapt": ("hf_elmo.cli.adapt", "a biLM and text of a domain to a biLM of that domain"),
+    "perplexity": ("hf_elmo.cli.perplexity", "how well a biLM predicts held-out text, by initial state"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 

@@ -104,11 +104,16 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[PretrainingOptions, Train
 
 
 def parse_with_recipe(
-    parser: HfArgumentParser, arguments: Sequence[str], *, default_recipe: str | None = None
+    parser: HfArgumentParser,
+    arguments: Sequence[str],
+    *,
+    default_recipe: str | None = None,
+    model_help: str = "fields of ElmoConfig, such as lstm_size=512",
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The parser's dataclasses and a namespace of the rest, from flags over a recipe; and the fields of ElmoConfig.
 
-    Adds `--recipe` and `--model` to the parser; `default_recipe` is taken where none is named.
+    Adds `--recipe` and `--model` to the parser; `default_recipe` is taken where none is named, `model_help` shown for
+    `--model`.
 
     Raises: as `parse_arguments`.
     """
@@ -121,7 +126,7 @@ def parse_with_recipe(
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="fields of ElmoConfig, such as lstm_size=512",
+        help=model_help,
     )
     model: dict[str, Any] = {}
     recipe_name = _recipe_of(arguments) or default_recipe

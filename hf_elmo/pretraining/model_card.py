@@ -47,7 +47,7 @@ vectors = nlp("A short sentence.")._.elmo  # (tokens, {hidden_size})
 
 `"{name}"` is this folder's path, or its id on the Hub.
 
-## Training data
+{adaptation}## Training data
 
 {words:,} words in {sentences:,} sentences; tokens: {tokeniser}. The language model's vocabulary has
 {vocab_size:,} words, which leaves {oov} of the training text to `<UNK>`; the vectors themselves read every word's
@@ -69,7 +69,8 @@ characters.
 
 ## Limits
 
-* The model has read nothing but the text above, in one language, and reflects its age, domains and prejudices.
+* The model has read nothing but the text above{and_before}, in one language, and reflects its age, domains and
+  prejudices.
 * A word is read up to its {bytes}th byte of UTF-8; what is beyond is cut off.
 * Words are expected as the tokeniser above splits them; with other conventions the vectors are less good.
 """
@@ -94,6 +95,8 @@ def model_card(
     licences: Mapping[str, str] | None = None,
     model_licence: str | None = None,
     language: str = "en",
+    adaptation: str | None = None,
+    base_model: str | None = None,
 ) -> str:
     """A model card in Markdown, with the Hub's metadata on top.
 
@@ -110,6 +113,8 @@ def model_card(
         licences: by source or held-out text, shown as they are.
         model_licence: of the weights, as the Hub writes it.
         language: code of the text's language.
+        adaptation: of a model that was trained before: a section on what it was adapted from.
+        base_model: the id of that model on the Hub, if it is there.
     """
     licences = licences or {}
     train = report["splits"][TRAIN]
@@ -122,6 +127,7 @@ def model_card(
         tags=["elmo", "bilm", "hf_elmo", "spacy", "word-embeddings"],
         pipeline_tag="feature-extraction",
         metrics=["perplexity"],
+        base_model=base_model,
     )
     return _TEXT.format(
         metadata=metadata.to_yaml(),
@@ -145,6 +151,8 @@ def model_card(
         hardware=hardware,
         perplexity=_perplexity(report, metrics, licences),
         bytes=config.max_characters_per_word - 2,
+        adaptation=f"{adaptation}\n\n" if adaptation else "",
+        and_before=" and that of the model it was adapted from" if adaptation else "",
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.modeling_elmo import ElmoForPreTraining
+from hf_elmo.new_file import write_file
 from hf_elmo.pretraining.arguments import PretrainingOptions, model_config, parse_arguments, read_mapping
 from hf_elmo.pretraining.model_card import model_card
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
@@ -260,13 +260,6 @@ def _hardware(training: TrainingArguments) -> str:
         return f"{training.world_size} × {torch.cuda.get_device_name()}"
     threads = f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}"
     return f"{training.world_size} × {threads} of a CPU ({platform.processor() or platform.machine()})"
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a text file that is either complete or not there."""
-    beside = path.with_name(f".{path.name}.partial")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hf_elmo.character_ids import BEGIN_SENTENCE, END_SENTENCE
 from hf_elmo.initial_state import ElmoState, InitialState
-from hf_elmo.modeling_elmo import ElmoPreTrainedModel
+from hf_elmo.modeling_elmo import ElmoModel, ElmoPreTrainedModel
 from hf_elmo.pretraining.trainer import model_inputs
 
 # What a direction reads first of every sentence: `<S>` forward, `</S>` backward.
@@ -91,6 +91,7 @@ def store_warm_state(model: ElmoPreTrainedModel, streams: Iterable[Mapping[str, 
     weight = next(model.parameters())
     model.config.initial_state = "warm"
     body = model.base_model
+    assert isinstance(body, ElmoModel)
     body.config.initial_state = "warm"
     body.initial_state = InitialState(body.config).to(weight)
     body.initial_state.store(ElmoState(*(part.to(weight) for part in mean)))
@@ -108,9 +109,7 @@ def _sentence_beginnings(inputs: Mapping[str, Tensor]) -> Tensor:
     )
 
 
-def _read_one(
-    model: ElmoPreTrainedModel, inputs: Mapping[str, Tensor], position: int, state: ElmoState
-) -> ElmoState:
+def _read_one(model: ElmoPreTrainedModel, inputs: Mapping[str, Tensor], position: int, state: ElmoState) -> ElmoState:
     here = slice(position, position + 1)
     output = model.base_model(
         inputs["character_ids"][:, here], backward_character_ids=inputs["backward_character_ids"][:, here], state=state
