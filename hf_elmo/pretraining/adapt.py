@@ -87,6 +87,7 @@ def adapt(arguments: AdaptArguments) -> AdaptationReport | None:
     report = _measure_before(source, head, prepared, corpus, trainer, options)
     train(trainer)
     _finish(trainer, source, corpus, options, report, licences)
+    trainer.accelerator.end_training()
     return report
 
 
@@ -153,6 +154,7 @@ def _measure_before(
         keeps_vocabulary=corpus.vocabulary() == source.vocabulary,
         head=head,
         corpus=corpus,
+        num_streams=training.per_device_eval_batch_size,
         start=_perplexities(model, corpus, options, training),
     )
     if source.has_head:
@@ -188,7 +190,8 @@ def _finish(
     metrics: dict[str, Any] = dict(evaluate_whole_texts(trainer, corpus, options))
     report.after = {name: _from_metrics(metrics, name, corpus) for name in report.start}
     had_warm_state = source.model.config.initial_state == "warm"
-    states = finish_with_warm_state(trainer, corpus, options) if options.store_warm_state or had_warm_state else {}
+    if options.store_warm_state or had_warm_state:
+        report.by_state = finish_with_warm_state(trainer, corpus, options)
     if not trainer.is_world_process_zero():
         return
     card = card_of(
@@ -201,10 +204,8 @@ def _finish(
         adaptation=report.section(),
         base_model=source.hub_id,
     )
-    write_results(trainer, {**metrics, "adaptation": report.json(), **states}, card)
-    if report.after:
-        Console().print(report.table())
-        Console().print(report.explanation(), highlight=False)
+    write_results(trainer, {**metrics, "adaptation": report.json()}, card)
+    report.show(Console())
 
 
 def _from_metrics(metrics: dict[str, Any], name: str, corpus: PreparedCorpus) -> Perplexity:

@@ -109,15 +109,17 @@ def as_json(measured: Sequence[TextPerplexity]) -> dict[str, Any]:
             "words": text.words,
             "sentences": text.sentences,
             "oov_rate": text.oov_rate,
-            "states": {
-                state: {
-                    "perplexity": result.average,
-                    "forward_perplexity": result.forward,
-                    "backward_perplexity": result.backward,
-                    "predictions_per_direction": result.predictions,
-                }
-                for state, result in text.by_state.items()
-            },
+            "states": {state: numbers(result) for state, result in text.by_state.items()},
         }
         for text in measured
+    }
+
+
+def numbers(result: Perplexity) -> dict[str, float]:
+    """A perplexity under the names that files have for it."""
+    return {
+        "perplexity": result.average,
+        "forward_perplexity": result.forward,
+        "backward_perplexity": result.backward,
+        "predictions_per_direction": result.predictions,
     }

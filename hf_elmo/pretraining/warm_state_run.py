@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from torch import nn
@@ -23,7 +22,7 @@ from hf_elmo.pretraining.batches import Batch
 from hf_elmo.pretraining.corpus_with_vocabulary import with_vocabulary
 from hf_elmo.pretraining.first_sentences import first_sentences
 from hf_elmo.pretraining.perplexity_by_state import STATES
-from hf_elmo.pretraining.perplexity_report import as_json, conventions, measure, table
+from hf_elmo.pretraining.perplexity_report import TextPerplexity, as_json, conventions, measure, table
 from hf_elmo.pretraining.shards import TRAIN, PreparedCorpus
 from hf_elmo.pretraining.source_model import SourceModel, source_name
 from hf_elmo.pretraining.streams import HeldoutStreams
@@ -52,11 +51,11 @@ def training_streams(
     )
 
 
-def finish_with_warm_state(trainer: BiLMTrainer, corpus: PreparedCorpus, options: AdaptOptions) -> dict[str, Any]:
+def finish_with_warm_state(trainer: BiLMTrainer, corpus: PreparedCorpus, options: AdaptOptions) -> list[TextPerplexity]:
     """Store a warm state in the trained model, save it once more, and measure what the state is worth.
 
     Returns:
-        as_json: the perplexities by state of the first `heldout_tokens` words of every held-out text.
+        the perplexities by state of the first `heldout_tokens` words of every held-out text.
     """
     model = trainer.accelerator.unwrap_model(trainer.model)
     store_warm_state(model, training_streams(corpus, model.config, options, trainer.args))
@@ -79,35 +78,35 @@ def store_warm_state_only(
         return
     folder = Path(str(training.output_dir))
     _save(model, source.tokenizer, folder)
-    logger.info("%s: stored a warm state; written to %s", source.name, folder)
+    logger.info("%s: stored a warm state; written to %s", source.shown_name, folder)
     if not source.has_head:
-        logger.info("%s has no softmax, so that no perplexity can be had.", source.name)
-        return
-    states = _measure_states(source.model, with_vocabulary(prepared, source.vocabulary), options, training)
-    if states:
-        write_file(folder / "heldout_perplexity.json", json.dumps(states, indent=1) + "\n")
+        logger.info("%s has no softmax, so that no perplexity can be had.", source.shown_name)
+    elif prepared.heldout_splits:
+        corpus = with_vocabulary(prepared, source.vocabulary)
+        measured = _measure_states(source.model, corpus, options, training)
+        explanation = conventions(
+            measured, vocab_size=corpus.vocab_size, num_streams=training.per_device_eval_batch_size
+        )
+        figures = {"initial_states": {"conventions": explanation, "texts": as_json(measured)}}
+        write_file(folder / "heldout_perplexity.json", json.dumps(figures, indent=1) + "\n")
+        console = Console()
+        console.print(table(measured))
+        console.print(explanation, highlight=False)
 
 
 def _measure_states(
     model: ElmoForPreTraining, corpus: PreparedCorpus, options: AdaptOptions, training: TrainingArguments
-) -> dict[str, Any]:
-    """The perplexities by state, shown as a table; nothing where no text is held out."""
-    if not corpus.heldout_splits or training.process_index > 0:
-        return {}
-    num_streams = training.per_device_eval_batch_size
-    measured = measure(
+) -> list[TextPerplexity]:
+    if training.process_index > 0:
+        return []
+    return measure(
         model,
         corpus,
         corpus.heldout_splits,
         states=STATES,
         num_words=options.heldout_tokens or None,
-        num_streams=num_streams,
+        num_streams=training.per_device_eval_batch_size,
     )
-    explanation = conventions(measured, vocab_size=corpus.vocab_size, num_streams=num_streams)
-    console = Console()
-    console.print(table(measured))
-    console.print(explanation, highlight=False)
-    return {"initial_states": {"explanation": explanation, "texts": as_json(measured)}}
 
 
 def _save(model: ElmoPreTrainedModel, tokenizer: ElmoTokenizer, folder: Path) -> None:
