@@ -136,7 +136,11 @@ def parse_with_recipe(
         parser.set_defaults(**{name: str(v) if isinstance(v, (bool, int, float)) else v for name, v in recipe.items()})
         for action in parser._actions:
             action.required = action.required and action.dest not in recipe
-    *parsed, rest = parser.parse_args_into_dataclasses(args=list(arguments), look_for_args_file=False)
+    *parsed, rest, unknown = parser.parse_args_into_dataclasses(
+        args=list(arguments), look_for_args_file=False, return_remaining_strings=True
+    )
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for assignment in rest.model:
         name, equals, value = assignment.partition("=")
         if not equals:

@@ -1,4 +1,4 @@
-"""One direction of a biLM read word by word in NumPy, with its state: what streams and warm states are tested against."""
+"""One direction of a biLM in NumPy, with its state: what streams and warm states are tested against."""
 
 from collections.abc import Sequence
 from typing import Any

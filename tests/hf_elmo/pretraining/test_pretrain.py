@@ -143,7 +143,7 @@ class TestUserErrors:
 
     def test_in_flags(self, corpus, tmp_path, capsys):
         recipe = ["--recipe", str(corpus / "recipe.yaml"), "--output_dir", str(tmp_path)]
-        assert_matches("expected one of default, medium,", refused(capsys, "--recipe", "huge", "--prepared", "x"))
+        assert_matches("expected one of adapt, default,", refused(capsys, "--recipe", "huge", "--prepared", "x"))
         assert_matches("got 'lstm_sise', .* mean 'lstm_size'", refused(capsys, *recipe, "--model", "lstm_sise=3"))
         assert_matches("got 'lstm_size'; expected NAME=VALUE", refused(capsys, *recipe, "--model", "lstm_size"))
         assert_matches(r"without prepared\.json", refused(capsys, *recipe, "--prepared", str(tmp_path)))

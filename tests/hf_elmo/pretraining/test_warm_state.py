@@ -13,7 +13,13 @@ from tests.hf_elmo.pretraining.numpy_streams import OPTIONS, WEIGHTS, numpy_lm, 
 from tests.hf_elmo.pretraining.prepared_corpora import prepare_sentences
 from tests.oracles import numpy_elmo
 
-TEXT = [["The", "dog", "let", "out", "a", "bark", "."], ["東京", "."], ["a"], ["a", "zebra", "a"], ["naïve", "</S", "x"]]
+TEXT = [
+    ["The", "dog", "let", "out", "a", "bark", "."],
+    ["東京", "."],
+    ["a"],
+    ["a", "zebra", "a"],
+    ["naïve", "</S", "x"],
+]
 MARKS = (257, 258)  # the bytes' ids end at 256
 
 
@@ -114,9 +120,7 @@ def test_is_kept_through_saving_and_begins_every_sentence(model, prepared, tmp_p
     character_ids, mask = ids([["a", "zebra"]])
     with torch.no_grad():
         layers = ElmoModel.from_pretrained(tmp_path / "warm")(character_ids, mask, output_hidden_states=True)
-    expected, _ = numpy_elmo.embed_sentence(
-        ["a", "zebra"], OPTIONS, WEIGHTS, state_of(loaded), keep_boundaries=True
-    )
+    expected, _ = numpy_elmo.embed_sentence(["a", "zebra"], OPTIONS, WEIGHTS, state_of(loaded), keep_boundaries=True)
     np.testing.assert_allclose(torch.stack(layers.hidden_states)[:, 0], expected, atol=1e-5)
     from_zero, _ = numpy_elmo.embed_sentence(["a", "zebra"], OPTIONS, WEIGHTS, keep_boundaries=True)
     assert np.abs(expected - from_zero).max() > 1e-2
