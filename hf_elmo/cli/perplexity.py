@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     console = Console()
     console.print(table(measured))
-    console.print(explanation, highlight=False)
+    console.print(explanation, highlight=False, markup=False)
     return 0
 
 

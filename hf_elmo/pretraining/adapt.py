@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from torch import nn
-from transformers import TrainingArguments, set_seed
+from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 from hf_elmo.perplexity import Perplexity, perplexity
@@ -77,13 +77,15 @@ def adapt(arguments: AdaptArguments) -> AdaptationReport | None:
     set_seed(training.seed)
     model, tokenizer, head = _start(source, corpus, keeps_vocabulary=not new_vocabulary)
     check_output_dir(training, model.config)
+    callbacks: list[TrainerCallback] = []
+    if options.head_warm_up_steps:
+        callbacks.append(HeadWarmUp(model, options.head_warm_up_steps))
+        head += f"; the first {options.head_warm_up_steps:,} updates train it alone"
+        if training.world_size > 1:
+            training.ddp_find_unused_parameters = True  # those of the biLM, while it waits
     if training.process_index == 0:
         logger.info("%s: the softmax is %s.", source.shown_name, head)
-    if options.head_warm_up_steps and training.world_size > 1:
-        training.ddp_find_unused_parameters = True  # those of the biLM, while it waits
-    trainer = make_trainer(
-        model, tokenizer, corpus, options, training, callbacks=[HeadWarmUp(model, options.head_warm_up_steps)]
-    )
+    trainer = make_trainer(model, tokenizer, corpus, options, training, callbacks=callbacks)
     report = _measure_before(source, head, prepared, corpus, trainer, options)
     train(trainer)
     _finish(trainer, source, corpus, options, report, licences)
@@ -107,7 +109,13 @@ def _wants_new_vocabulary(options: AdaptOptions, source: SourceModel) -> bool:
             f"vocabulary: got keep for {source.name}, which has no vocabulary; expected --vocabulary new, or a model "
             "converted with its --vocab file."
         )
-    return options.vocabulary == "new" or (options.vocabulary is None and not source.has_head)
+    new_vocabulary = options.vocabulary == "new" or (options.vocabulary is None and not source.has_head)
+    if options.vocab_size is not None and not new_vocabulary:
+        raise ValueError(
+            f"vocab_size: got {options.vocab_size}, but {source.name} keeps its vocabulary; leave it out, or add "
+            "--vocabulary new."
+        )
+    return new_vocabulary
 
 
 def _start(

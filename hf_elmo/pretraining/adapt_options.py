@@ -138,7 +138,5 @@ def check_options(options: AdaptOptions, training: TrainingArguments) -> None:
             "max_steps: got 0 together with a new vocabulary or a warm-up of the softmax; expected a positive number, "
             "since a softmax is started to be trained."
         )
-    if options.vocab_size is not None and options.vocabulary == "keep":
-        raise ValueError(f"vocab_size: got {options.vocab_size} for a vocabulary that is kept; leave it out.")
     if Path(str(training.output_dir)).is_file():
         raise ValueError(f"output_dir: got {training.output_dir!r}, a file; expected a new folder.")

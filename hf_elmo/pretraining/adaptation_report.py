@@ -80,10 +80,10 @@ class AdaptationReport:
         for row in self._rows():
             shown.add_row(*row)
         console.print(shown)
-        console.print(f"{_READING} {self.comparison}", highlight=False)
+        console.print(f"{_READING} {self.comparison}", highlight=False, markup=False)
         if self.by_state:
             console.print(table(self.by_state))
-            console.print(self._conventions(), highlight=False)
+            console.print(self._conventions(), highlight=False, markup=False)
 
     def json(self) -> dict[str, Any]:
         """For a file."""

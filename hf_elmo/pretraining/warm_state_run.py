@@ -91,7 +91,7 @@ def store_warm_state_only(
         write_file(folder / "heldout_perplexity.json", json.dumps(figures, indent=1) + "\n")
         console = Console()
         console.print(table(measured))
-        console.print(explanation, highlight=False)
+        console.print(explanation, highlight=False, markup=False)
 
 
 def _measure_states(

@@ -329,6 +329,11 @@ class TestUserErrors:
         assert "type 'bert'" in refused(capsys, tmp_path / "bert", domains.prepared, *out)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("flags", [[], ["--vocabulary", "keep"]])
+    def test_a_size_for_a_vocabulary_that_is_kept(self, domains, tmp_path, capsys, flags):
+        flags = [*flags, "--vocab_size", "9", "--output_dir", tmp_path / "out"]
+        assert "vocab_size: got 9, but" in refused(capsys, domains.model, domains.prepared, *flags)
+
     def test_of_the_text(self, domains, tmp_path, capsys):
         out = ["--output_dir", tmp_path / "out"]
         assert "absent" in refused(capsys, domains.model, tmp_path / "absent", *out)

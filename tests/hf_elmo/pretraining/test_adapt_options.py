@@ -41,7 +41,6 @@ def test_options_of_raw_text():
         (["--max_steps", "0"], "max_steps: got 0, which trains nothing"),
         (["--max_steps", "0", "--store_warm_state", "--vocabulary", "new"], "together with a new vocabulary"),
         (["--max_steps", "0", "--store_warm_state", "--head_warm_up_steps", "3"], "together with a new vocabulary"),
-        (["--vocab_size", "9", "--vocabulary", "keep"], "got 9 for a vocabulary that is kept"),
         (["--recipe", "default"], "which belongs to the weights"),
         (["--output_dir", __file__], "a file; expected a new folder"),
     ],
