@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from transformers.utils import logging
 
 from hf_elmo.configuration_elmo import ElmoConfig
-from hf_elmo.modeling_elmo import ElmoModel
+from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel, ElmoPreTrainedModel
 
 
 def default_model_path() -> Path:
@@ -30,6 +30,39 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
         OSError: no such folder, and nothing of that name on the Hub or in its local cache.
         ValueError: found, but not an ELMo model, or one whose weights are damaged or belong to another configuration.
     """
+    source, _ = _find(name, revision)
+    model: ElmoModel
+    model, missing, mismatched = _load(ElmoModel, source, revision)
+    _refuse_wrong(source, missing | mismatched)
+    return model.eval()
+
+
+def load_language_model(
+    name: str | Path | None = None, *, revision: str | None = None, **changes: Any
+) -> tuple[ElmoForPreTraining, bool]:
+    """Load a biLM with its softmax, in evaluation mode, and say whether it had one.
+
+    Without one, as in converted or published weights, the head has its initial random values.
+
+    Args:
+        name, revision: as in `load_model`.
+        changes: fields of the configuration that are to differ from the model's, such as `dropout`.
+
+    Raises:
+        OSError, ValueError: as in `load_model`; a changed field out of its range.
+    """
+    source, config = _find(name, revision)
+    model: ElmoForPreTraining
+    changed = ElmoConfig.from_dict({**config, **changes})
+    model, missing, mismatched = _load(ElmoForPreTraining, source, revision, config=changed)
+    head = {f"lm_head.{name}" for name, _ in model.lm_head.named_parameters()}
+    has_head = not head <= missing
+    _refuse_wrong(source, mismatched | (missing if has_head else missing - head))
+    return model.eval(), has_head
+
+
+def _find(name: str | Path | None, revision: str | None) -> tuple[str, dict[str, Any]]:
+    """Where the model is, and its config.json."""
     source = str(default_model_path() if name is None else name)
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         raise OSError(
@@ -46,34 +79,39 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
             f"{source}: got a model of type {config.get('model_type')!r}; expected {ElmoConfig.model_type!r}.  "
             "Weights in the original's format are converted by `hf-elmo convert OPTIONS.json WEIGHTS.hdf5 OUT_DIR`."
         )
-    return _load(source, revision)
+    return source, config
 
 
-def _load(source: str, revision: str | None) -> ElmoModel:
-    """Load weights that are known to be an ELMo's; none may be left at a random value."""
+def _load(
+    kind: type[ElmoPreTrainedModel], source: str, revision: str | None, **options: Any
+) -> tuple[Any, set[str], set[str]]:
+    """Load weights that are known to be an ELMo's, and name those that are missing, and those of another shape."""
     try:
-        with without_progress_bars():
-            loaded: Any = ElmoModel.from_pretrained(
+        with without_progress_bars(), _without_load_report():
+            loaded: Any = kind.from_pretrained(
                 source,
                 revision=revision or "main",
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,
+                **options,
             )
     except SafetensorError as error:
         raise ValueError(
             f"{source}: cannot read its model.safetensors, which is damaged or cut off ({error}); "
             "copy or download it again."
         ) from error
-    model: ElmoModel
     model, info = loaded
-    wrong = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+    return model, set(info["missing_keys"]), {key for key, *_ in info["mismatched_keys"]}
+
+
+def _refuse_wrong(source: str, wrong: set[str]) -> None:
+    """No weight may be left at a random value."""
     if wrong:
         raise ValueError(
-            f"{source}: got weights that do not fit its config.json, {wrong[0]} and {len(wrong) - 1} more are missing "
-            "or of another shape; expected both files from one model."
+            f"{source}: got weights that do not fit its config.json, {min(wrong)} and {len(wrong) - 1} more are "
+            "missing or of another shape; expected both files from one model."
         )
-    return model.eval()
 
 
 def _not_found(source: str, revision: str | None) -> str:
@@ -96,3 +134,14 @@ def without_progress_bars() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def _without_load_report() -> Iterator[None]:
+    """What is missing is said by an error of one line, or, of a head, by who starts it."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)

@@ -30,8 +30,39 @@ class Perplexity(NamedTuple):
     predictions: int
 
 
+class PerplexitySum:
+    """Losses of both directions, added up in float64."""
+
+    def __init__(self) -> None:
+        self._sums = torch.zeros(2, dtype=torch.float64)
+        self._counts = [0, 0]
+
+    def add(self, direction: int, losses: Tensor) -> None:
+        """Add the negative log-likelihoods, in nats, of some predictions: 0 forward, 1 backward."""
+        self._sums[direction] += losses.double().sum().cpu()
+        self._counts[direction] += len(losses)
+
+    def perplexity(self) -> Perplexity:
+        """Of all predictions so far.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if min(self._counts) == 0:
+            raise ValueError("perplexity: got no word to predict; expected held-out text of at least one sentence.")
+        losses = self._sums / torch.tensor(self._counts)  # (2,)
+        forward, backward = losses.exp().tolist()
+        return Perplexity(forward, backward, losses.mean().exp().item(), self._counts[0])
+
+
 @torch.no_grad()
-def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]], *, carry: bool = True) -> Perplexity:
+def perplexity(
+    model: ElmoForPreTraining,
+    batches: Iterable[Mapping[str, Tensor]],
+    *,
+    carry: bool = True,
+    state: ElmoState | None = None,
+) -> Perplexity:
     """Evaluate on batches of both directions' streams, or of whole sentences.
 
     Args:
@@ -40,6 +71,7 @@ def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]
             `character_ids`, `labels` and, where there is padding, `attention_mask`; see [`ElmoForPreTraining`].
         carry: hand the LSTM state of streams from batch to batch, where rows continue; otherwise each batch starts
             anew.  Sentences always do.
+        state: of streams, before the first batch, instead of the one that the model is configured with.
 
     Raises:
         ValueError: there is nothing to predict.
@@ -47,9 +79,8 @@ def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64)
-    counts = [0, 0]
-    state: ElmoState | None = None
+    total = PerplexitySum()
+    first = state
     for batch in batches:
         inputs = {name: value.to(device) for name, value in batch.items()}
         labels, backward_labels = inputs.pop("labels"), inputs.pop("backward_labels", None)
@@ -57,17 +88,11 @@ def perplexity(model: ElmoForPreTraining, batches: Iterable[Mapping[str, Tensor]
             words = words_of(inputs["character_ids"], inputs.get("attention_mask"))
             targets, before = neighbours(labels, words), None
         else:
-            targets, before = (labels, backward_labels), state if carry else None
+            targets, before = (labels, backward_labels), state
         output = model(**inputs, state=before)
-        state = output.state
+        state = output.state if carry else first
         tops = output.forward_hidden_state, output.backward_hidden_state
         for direction, (top, predicted) in enumerate(zip(tops, targets, strict=True)):
-            losses = model.lm_head.negative_log_likelihood(top, predicted)
-            sums[direction] += losses.double().sum().cpu()
-            counts[direction] += len(losses)
+            total.add(direction, model.lm_head.negative_log_likelihood(top, predicted))
     model.train(was_training)
-    if min(counts) == 0:
-        raise ValueError("perplexity: got no word to predict; expected held-out text of at least one sentence.")
-    losses = sums / torch.tensor(counts)  # (2,)
-    forward, backward = losses.exp().tolist()
-    return Perplexity(forward, backward, losses.mean().exp().item(), counts[0])
+    return total.perplexity()

@@ -14,6 +14,8 @@ COMMANDS = {
     "export-hdf5": ("hf_elmo.cli.export_hdf5", "a model folder to the files of the original programs"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
     "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
+    "adapt": ("hf_elmo.cli.adapt", "a biLM and text of a domain to a biLM of that domain"),
+    "perplexity": ("hf_elmo.cli.perplexity", "how well a biLM predicts held-out text, by initial state"),
     "curve": ("hf_elmo.cli.curve", "learning curves of training runs to a figure"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }

@@ -99,8 +99,12 @@ def recipe_path(name: str) -> Path:
     )
 
 
-def read_recipe(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A recipe's options, and under its key `model` those of ElmoConfig; a `.json` file is read as bilm-tf's options.
+def read_recipe(
+    path: Path, kinds: Iterable[Any] = (PretrainingOptions, TrainingArguments)
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A recipe's options, of the dataclasses `kinds`, and under its key `model` those of ElmoConfig.
+
+    A `.json` file is read as bilm-tf's options.
 
     Raises:
         ValueError: not a mapping, or an option that does not exist.
@@ -111,7 +115,7 @@ def read_recipe(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     model = recipe.pop("model", {})
     if not isinstance(model, dict):
         raise ValueError(f"{path}: model: got {model!r}; expected a mapping of ElmoConfig's fields.")
-    known = {option.name for kind in (PretrainingOptions, TrainingArguments) for option in fields(kind)}
+    known = {option.name for kind in kinds for option in fields(kind)}
     for name in recipe:
         if name not in known:
             raise ValueError(f"{path}: got the option {name!r}, which does not exist{_did_you_mean(name, known)}")
@@ -133,8 +137,29 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[PretrainingOptions, Train
         "Several GPUs: `torchrun --nproc_per_node N -m hf_elmo.pretraining.pretrain`.",
         allow_abbrev=False,
     )
+    (options, training, _), model = parse_with_recipe(parser, arguments)
+    return options, training, model
+
+
+def parse_with_recipe(
+    parser: HfArgumentParser,
+    arguments: Sequence[str],
+    *,
+    default_recipe: str | None = None,
+    model_help: str = "fields of ElmoConfig, such as lstm_size=512",
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The parser's dataclasses and a namespace of the rest, from flags over a recipe; and the fields of ElmoConfig.
+
+    Adds `--recipe` and `--model` to the parser; `default_recipe` is taken where none is named, `model_help` shown for
+    `--model`.
+
+    Raises: as `parse_arguments`.
+    """
     parser.add_argument(
         "--recipe",
+        "--config",
+        dest="recipe",
+        default=default_recipe,
         help="a recipe of the package, a YAML file, or an options.json of bilm-tf's training; flags go over it",
     )
     parser.add_argument(
@@ -143,23 +168,27 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[PretrainingOptions, Train
         action="extend",
         default=[],
         metavar="NAME=VALUE",
-        help="fields of ElmoConfig, such as lstm_size=512",
+        help=model_help,
     )
     model: dict[str, Any] = {}
-    recipe_name = _recipe_of(arguments)
+    recipe_name = _recipe_of(arguments) or default_recipe
     if recipe_name is not None:
-        recipe, model = read_recipe(recipe_path(recipe_name))
+        recipe, model = read_recipe(recipe_path(recipe_name), parser.dataclass_types)
         # As text a value is read and checked like a flag's.
         parser.set_defaults(**{name: str(v) if isinstance(v, (bool, int, float)) else v for name, v in recipe.items()})
         for action in parser._actions:
             action.required = action.required and action.dest not in recipe
-    options, training, rest = parser.parse_args_into_dataclasses(args=list(arguments), look_for_args_file=False)
+    *parsed, rest, unknown = parser.parse_args_into_dataclasses(
+        args=list(arguments), look_for_args_file=False, return_remaining_strings=True
+    )
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     for assignment in rest.model:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise ValueError(f"--model: got {assignment!r}; expected NAME=VALUE.")
         model[name] = yaml.safe_load(value)
-    return options, training, model
+    return (*parsed, rest), model
 
 
 def model_config(vocab_size: int, model_options: Mapping[str, Any]) -> ElmoConfig:
@@ -198,7 +227,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 def _recipe_of(arguments: Sequence[str]) -> str | None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--recipe")
+    parser.add_argument("--recipe", "--config", dest="recipe")
     name: str | None = parser.parse_known_args(arguments)[0].recipe
     return name
 

@@ -48,7 +48,7 @@ vectors = nlp("A short sentence.")._.elmo  # (tokens, {hidden_size})
 
 `"{name}"` is this folder's path, or its id on the Hub.
 
-## Training data
+{adaptation}## Training data
 
 {words:,} words in {sentences:,} sentences; tokens: {tokeniser}. The language model's vocabulary has
 {vocab_size:,} words, which leaves {oov} of the training text to `<UNK>`; the vectors themselves read every word's
@@ -70,7 +70,8 @@ characters.
 
 ## Limits
 
-* The model has read nothing but the text above, in one language, and reflects its age, domains and prejudices.
+* The model has read nothing but the text above{and_before}, in one language, and reflects its age, domains and
+  prejudices.
 * A word is read up to its {bytes}th byte of UTF-8; what is beyond is cut off.
 * Words are expected as the tokeniser above splits them; with other conventions the vectors are less good.
 """
@@ -102,6 +103,8 @@ def model_card(
     text_as: TextAs = "streams",
     figure: str | None = None,
     figure_words: int = 0,
+    adaptation: str | None = None,
+    base_model: str | None = None,
 ) -> str:
     """A model card in Markdown, with the Hub's metadata on top.
 
@@ -121,6 +124,8 @@ def model_card(
         text_as: how held-out text was read.
         figure: name of the file beside the card that shows the run's progress.
         figure_words: of each held-out text that were read for the figure; 0 for all.
+        adaptation: of a model that was trained before: a section on what it was adapted from.
+        base_model: the id of that model on the Hub, if it is there.
     """
     licences = licences or {}
     train = report["splits"][TRAIN]
@@ -133,6 +138,7 @@ def model_card(
         tags=["elmo", "bilm", "hf_elmo", "spacy", "word-embeddings"],
         pipeline_tag="feature-extraction",
         metrics=["perplexity"],
+        base_model=base_model,
     )
     return _TEXT.format(
         metadata=metadata.to_yaml(),
@@ -157,6 +163,8 @@ def model_card(
         perplexity=_perplexity(report, metrics, licences, text_as),
         figure="" if figure is None else _figure(figure, figure_words),
         bytes=config.max_characters_per_word - 2,
+        adaptation=f"{adaptation}\n\n" if adaptation else "",
+        and_before=" and that of the model it was adapted from" if adaptation else "",
     )
 
 

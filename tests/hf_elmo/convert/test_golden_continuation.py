@@ -18,8 +18,8 @@ from hf_elmo.initial_state import ElmoState
 from hf_elmo.pretraining.adagrad_start import StartedAdagrad
 from hf_elmo.pretraining.arguments import PretrainingOptions
 from hf_elmo.pretraining.init_from import Start
-from hf_elmo.pretraining.pretrain import _optimizer
 from hf_elmo.pretraining.trainer import BiLMTrainer
+from hf_elmo.pretraining.training_run import optimizer
 from tests.hf_elmo.convert.formats import write_checkpoint
 from tests.hf_elmo.convert.test_tensorflow import Recorded
 from tests.hf_elmo.pretraining.test_golden_run import RecordedStreams
@@ -79,7 +79,7 @@ def _go_on(golden: Path, weights: Weights, folder: Path, *, done: int) -> tuple[
         args=training,
         streams=streams,
         loss_scale=recorded["unroll_steps"],
-        optimizer_cls_and_kwargs=_optimizer(PretrainingOptions(prepared=""), training, start.adagrad_sums(model)),
+        optimizer_cls_and_kwargs=optimizer(PretrainingOptions(prepared=""), training, start.adagrad_sums(model)),
     )
     if done:  # bilm-tf does not save the state; with it the rest of the record can be compared
         last = [streams.recorded[f"{done - 1}/final_state_{number}"] for number in range(8)]

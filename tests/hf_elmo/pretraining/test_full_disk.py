@@ -169,7 +169,7 @@ def test_no_room_for_the_result(corpus, straight, tmp_path, capsys, monkeypatch)
 
 def test_no_room_for_the_card(corpus, straight, tmp_path, capsys, monkeypatch):
     shutil.copytree(straight / "checkpoint-6", tmp_path / "checkpoint-6")
-    card = "hf_elmo.pretraining.pretrain.model_card"
+    card = "hf_elmo.pretraining.run_results.model_card"
     monkeypatch.setattr(card, lambda *args, **kwargs: "x" * 10**6)
     with largest_file(500_000):
         assert resume(corpus, tmp_path) == 1

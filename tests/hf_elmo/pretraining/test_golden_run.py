@@ -17,8 +17,8 @@ from hf_elmo import ElmoForPreTraining
 from hf_elmo.checkpoint_map import checkpoint_map
 from hf_elmo.convert.options_json import read_options
 from hf_elmo.pretraining.arguments import PretrainingOptions
-from hf_elmo.pretraining.pretrain import _optimizer
 from hf_elmo.pretraining.trainer import BiLMTrainer
+from hf_elmo.pretraining.training_run import optimizer
 from hf_elmo.sampled_softmax import Negatives
 
 NUM_UPDATES = 6
@@ -117,7 +117,7 @@ def golden(request, shared_dir, tmp_path_factory):
         loss_scale=recorded["unroll_steps"],
         sparse_softmax_gradient=True,
         callbacks=[sees := SeesGradients()],
-        optimizer_cls_and_kwargs=_optimizer(PretrainingOptions(prepared=""), training),
+        optimizer_cls_and_kwargs=optimizer(PretrainingOptions(prepared=""), training),
     )
     outputs = []
     model.register_forward_hook(lambda module, inputs, output: outputs.append(output))

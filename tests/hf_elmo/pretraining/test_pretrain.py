@@ -22,8 +22,9 @@ from hf_elmo import ElmoConfig, ElmoForPreTraining, ElmoTokenizer
 from hf_elmo.cli import pretrain as command
 from hf_elmo.perplexity import perplexity
 from hf_elmo.pretraining.arguments import RECIPES, model_config, parse_arguments
-from hf_elmo.pretraining.pretrain import main, report_for
+from hf_elmo.pretraining.pretrain import main
 from hf_elmo.pretraining.publish import publish
+from hf_elmo.pretraining.run_results import report_for
 from hf_elmo.pretraining.sentence_batches import SentenceBatches
 from hf_elmo.pretraining.streams import HeldoutStreams, StreamBatches
 from hf_elmo.pretraining.trainer import model_inputs
@@ -150,7 +151,7 @@ class TestUserErrors:
 
     def test_in_flags(self, corpus, tmp_path, capsys):
         recipe = ["--recipe", str(corpus / "recipe.yaml"), "--output_dir", str(tmp_path)]
-        assert_matches("expected one of default, medium,", refused(capsys, "--recipe", "huge", "--prepared", "x"))
+        assert_matches("expected one of adapt, default,", refused(capsys, "--recipe", "huge", "--prepared", "x"))
         assert_matches("got 'lstm_sise', .* mean 'lstm_size'", refused(capsys, *recipe, "--model", "lstm_sise=3"))
         assert_matches("got 'lstm_size'; expected NAME=VALUE", refused(capsys, *recipe, "--model", "lstm_size"))
         assert_matches(r"without prepared\.json", refused(capsys, *recipe, "--prepared", str(tmp_path)))

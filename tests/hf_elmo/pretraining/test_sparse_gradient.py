@@ -6,10 +6,10 @@ import torch
 from transformers import TrainingArguments, set_seed
 
 from hf_elmo.pretraining.arguments import PretrainingOptions
-from hf_elmo.pretraining.pretrain import _optimizer
 from hf_elmo.pretraining.shards import PreparedCorpus
 from hf_elmo.pretraining.streams import StreamBatches
 from hf_elmo.pretraining.trainer import BiLMTrainer
+from hf_elmo.pretraining.training_run import optimizer
 from tests.hf_elmo.models import ids, random_lm
 from tests.hf_elmo.pretraining.test_trainer import assert_same_outcome, log_of, model_of
 
@@ -23,7 +23,7 @@ def trainer_of(prepared: PreparedCorpus, folder: Path, *, sparse: bool, seed: in
         args=args,
         streams=StreamBatches(prepared, batch_size=3, unroll_steps=5, seed=1),
         sparse_softmax_gradient=sparse,
-        optimizer_cls_and_kwargs=_optimizer(PretrainingOptions(prepared=""), args),
+        optimizer_cls_and_kwargs=optimizer(PretrainingOptions(prepared=""), args),
     )
 
 
