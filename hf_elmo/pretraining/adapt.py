@@ -227,7 +227,11 @@ def _from_metrics(metrics: dict[str, Any], name: str, corpus: PreparedCorpus) ->
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run from the command line; returns the exit status: 2 where the input is at fault, 1 where training diverged or the disk is full."""
+    """Run from the command line.
+
+    Returns:
+        The exit status: 2 where the input is at fault, 1 where training diverged or the disk is full.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         adapt(parse_adapt_arguments(arguments))
