@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-lm-head", action="store_true", help="keep the softmax, for perplexity and further pretraining"
     )
+    parser.add_argument(
+        "--hdf5", action="store_true", help="add a folder hdf5 with the weights as AllenNLP and bilm-tf read them"
+    )
     parser.add_argument("--push-to-hub", metavar="USER/NAME", help="send the folder to this repository of the Hub")
     parser.add_argument("--private", action="store_true", help="the repository is one that only you see")
     parser.add_argument("--dry-run", action="store_true", help="write the folder and list what would be sent")
@@ -43,7 +46,14 @@ def run(args: argparse.Namespace) -> int:
             check_repository(repo_id)
             if not args.dry_run:
                 check_token()
-        publish(args.run_dir, args.out, dtype=args.dtype, with_lm_head=args.with_lm_head, repo_id=repo_id)
+        publish(
+            args.run_dir,
+            args.out,
+            dtype=args.dtype,
+            with_lm_head=args.with_lm_head,
+            with_hdf5=args.hdf5,
+            repo_id=repo_id,
+        )
         written = True
         print(f"written to {args.out}")
         if repo_id is not None and args.dry_run:
@@ -58,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         again = f"  The folder is written; send it with `hf upload {repo_id} {args.out}`." if written else ""
         print(f"hf-elmo publish: {error}{again}", file=sys.stderr)
         return 1
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         print(f"hf-elmo publish: {error}", file=sys.stderr)
         return 2
     return 0

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
+from hf_elmo.convert.export import export_hdf5
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel
 from hf_elmo.new_folder import new_folder
 from hf_elmo.pretraining.learning_curve import FIGURE
@@ -17,6 +18,7 @@ from hf_elmo.pretraining.model_card import named_for_hub
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
 StoredType = Literal["float16", "float32"]
+HDF5 = "hdf5"
 _CARD = "README.md"
 
 
@@ -26,6 +28,7 @@ def publish(
     *,
     dtype: StoredType = "float16",
     with_lm_head: bool = False,
+    with_hdf5: bool = False,
     repo_id: str | None = None,
 ) -> None:
     """Write model, tokenizer and model card to a new folder, without what only training needs.
@@ -37,10 +40,12 @@ def publish(
         out_dir: the folder to make.
         dtype: how weights are stored.
         with_lm_head: keep the softmax, for perplexity and further pretraining.
+        with_hdf5: add a folder `hdf5` with the same weights as AllenNLP and bilm-tf read them.
         repo_id: where the folder is going to be on the Hub; the model card's programs then load it from there.
 
     Raises:
         FileExistsError: `out_dir` exists and is not an empty folder.
+        ImportError: h5py is not installed, which HDF5 needs.
         OSError, ValueError: no model or tokenizer in `run_dir`, they do not belong together, or a weight does not fit
             into `dtype`; then nothing is written.
     """
@@ -66,6 +71,8 @@ def publish(
         _copy_card(run_dir, folder, repo_id)
         for file in folder.iterdir():  # safetensors lets only the owner read its files
             shutil.copymode(folder / "config.json", file)
+        if with_hdf5:
+            export_hdf5(folder, folder / HDF5)
 
 
 def _copy_card(run_dir: Path, folder: Path, repo_id: str | None) -> None:

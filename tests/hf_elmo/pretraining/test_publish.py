@@ -10,6 +10,7 @@ from transformers import AutoModel
 
 from hf_elmo import ElmoForPreTraining, ElmoModel, ElmoTokenizer
 from hf_elmo.cli import publish as command
+from hf_elmo.convert import convert
 from hf_elmo.pretraining.publish import publish
 from tests.hf_elmo.models import ids, random_lm
 
@@ -86,6 +87,17 @@ def test_single_precision_and_the_softmax_are_kept_on_request(run_dir, tmp_path)
     assert torch.equal(
         ElmoForPreTraining.from_pretrained(tmp_path / "half").lm_head.weight, stored["lm_head.weight"].half().float()
     )
+
+
+def test_hdf5_holds_the_published_weights(run_dir, tmp_path):
+    """Those that are stored, so that old and new programs compute the same vectors."""
+    publish(run_dir, tmp_path / "out", with_lm_head=True, with_hdf5=True)
+    convert(tmp_path / "out" / "hdf5", tmp_path / "back")
+    back, stored = (ElmoForPreTraining.from_pretrained(tmp_path / name).state_dict() for name in ("back", "out"))
+    for state in (back, stored):
+        state["characters"] = state.pop("elmo.character_cnn.embedding.weight")[1:]  # padding has no row in HDF5
+    assert back.keys() == stored.keys()
+    assert all(torch.equal(back[name], stored[name]) for name in stored)
 
 
 def test_a_weight_that_does_not_fit_is_refused(run_dir, tmp_path):
