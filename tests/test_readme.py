@@ -26,7 +26,8 @@ def _commands(prefix: str) -> list[str]:
     return [line for block in _blocks("bash") for line in block.splitlines() if line.startswith(prefix)]
 
 
-def _run(command: list[str], folder: Path) -> None:
+def run_command(command: list[str], folder: Path) -> None:
+    """In a folder, as a user would; the program must succeed."""
     scripts = Path(sys.executable).parent
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -35,7 +36,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 @pytest.mark.parametrize("program", _blocks("python"), ids=["spacy", "transformers"])
 def test_python(program: str, tmp_path: Path) -> None:
-    _run([sys.executable, "-c", program], tmp_path)
+    run_command([sys.executable, "-c", program], tmp_path)
 
 
 def test_converting(tmp_path: Path) -> None:
@@ -44,7 +45,7 @@ def test_converting(tmp_path: Path) -> None:
     random_weights.write_hdf5(tmp_path / "weights.hdf5", random_weights.random_weights(options, seed=0))
     (tmp_path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n", encoding="utf-8")
     (command,) = _commands("hf-elmo convert")
-    _run(command.split(), tmp_path)
+    run_command(command.split(), tmp_path)
     assert (tmp_path / "my-elmo" / "model.safetensors").is_file()
 
 
@@ -55,9 +56,9 @@ def test_pretraining(tmp_path: Path) -> None:
         text = f"This is text number {number}. It has some words, and another sentence follows. " * 3
         (tmp_path / "texts" / f"{number}.txt").write_text(text, encoding="utf-8")
     prepare, pretrain, publish = (_commands(f"hf-elmo {name}")[0] for name in ("prepare", "pretrain", "publish"))
-    _run(prepare.replace("20000", "25").split(), tmp_path)
-    _run([*pretrain.split(), *TINY_RUN.split()], tmp_path)
-    _run(publish.split(), tmp_path)
+    run_command(prepare.replace("20000", "25").split(), tmp_path)
+    run_command([*pretrain.split(), *TINY_RUN.split()], tmp_path)
+    run_command(publish.split(), tmp_path)
     assert (tmp_path / "my-elmo" / "model.safetensors").is_file()
 
 
