@@ -1,24 +1,29 @@
-"""The pipeline component `elmo`: every token's mixed vector, computed from its sentence by a frozen biLM."""
+"""The pipeline component `elmo`: every token's mixed vector, and the biLM's layers for those who listen."""
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors.torch
 import srsly
 import torch
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc
 from spacy.training import Example
+from thinc.api import Model
 
-from hf_elmo import ElmoConfig, ElmoModel
+from hf_elmo import ElmoModel
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
-from spacy_elmo.vectors import FloatArray, set_hooks
+from spacy_elmo.doc_sentences import FloatArray, place_rows, sentence_rows, sentence_words
+from spacy_elmo.elmo_source import build_elmo_model
+from spacy_elmo.fine_tuning import FineTuning
+from spacy_elmo.handed_layers import HandedLayers, hand_out
+from spacy_elmo.upstream import Upstream
+from spacy_elmo.vectors import set_hooks
 
 # A forked worker of nlp.pipe(..., n_process=2) inherits torch's thread pool without its threads and would
 # wait for them for ever.
@@ -42,44 +47,67 @@ class DocVectors(NamedTuple):
     layers: FloatArray | None = None
 
 
-class ElmoComponent(Pipe):
+class ElmoComponent(Upstream, Pipe):
     """Set `doc._.elmo` and what is read from it (see [`spacy_elmo.vectors`][spacy_elmo.vectors]).
 
     One input of the biLM is a sentence where the doc has sentence boundaries, otherwise the whole doc: put a
     `sentencizer` or a parser before this component.  Whitespace tokens are not shown to the biLM.
+
+    Other components share the biLM through `spacy_elmo.ElmoListener.v1`.  It is frozen by default: in training it
+    hands its layers out and learns nothing, its own scalar mix included.
 
     The weights are loaded when they are first needed, because `spacy.load` builds a component before it reads
     the weights saved with it.
 
     Args:
         name: the component's name in its pipeline.
-        model: folder or Hub id of an ELMo in Hugging Face's format; None is the one that comes with hf_elmo.
-        revision: branch, tag or commit of a Hub id.
+        model: folder or Hub id of an ELMo in Hugging Face's format; None is the one that comes with hf_elmo; or a
+            model of the architecture `spacy_elmo.ElmoModel.v1`.
+        revision: branch, tag or commit of a Hub id; belongs into the architecture's block where there is one.
         all_layers: also keep every layer, in `doc._.elmo_layers`.
-        max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.
+        max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.  None is
+            the architecture's 4096.
         set_vectors: make `vector`, `has_vector` and `similarity` of tokens, spans and docs read ELMo.
+        frozen: keep the biLM as it is; False trains it by the listeners' gradients.
+        learning_rate_factor: see [`FineTuning`][spacy_elmo.fine_tuning.FineTuning], as the next.
+        unfreeze_after: after how many steps each layer begins to learn, from the top; None: all at once.
     """
 
     def __init__(
         self,
         *,
         name: str = "elmo",
-        model: str | None = None,
+        model: Model | str | None = None,
         revision: str | None = None,
         all_layers: bool = False,
-        max_words_per_batch: int = 4096,
+        max_words_per_batch: int | None = None,
         set_vectors: bool = True,
+        frozen: bool = True,
+        learning_rate_factor: float = 1.0,
+        unfreeze_after: Sequence[int] | None = None,
     ) -> None:
-        if max_words_per_batch < 1:
-            raise ValueError(f"max_words_per_batch: got {max_words_per_batch}; expected at least 1.")
-        self.name = name
-        self.source = model
-        self.revision = revision
+        if isinstance(model, Model):
+            if revision is not None:
+                raise ValueError(f"revision: got {revision!r} beside a block `model`; expected it inside the block.")
+        else:
+            name_or_path, model = model, build_elmo_model(model, revision)
+            model.attrs["replace_listener_cfg"] = partial(_model_block, name_or_path, revision)
+        if frozen and (unfreeze_after is not None or learning_rate_factor != 1.0):
+            raise ValueError(
+                f"got frozen = true with learning_rate_factor = {learning_rate_factor} and unfreeze_after = "
+                f"{unfreeze_after}; expected frozen = false, or neither of the two."
+            )
+        super().__init__(
+            name=name,
+            model=model,
+            fine_tuning=None
+            if frozen
+            else FineTuning(learning_rate_factor=learning_rate_factor, unfreeze_after=unfreeze_after),
+        )
+        if max_words_per_batch is not None:
+            self.max_words_per_batch = max_words_per_batch
         self.all_layers = all_layers
-        self.max_words_per_batch = max_words_per_batch
         self.set_vectors = set_vectors
-        self._bilm: ElmoModel | None = None
-        self._embedder: ElmoEmbedder | None = None
 
     @property
     def bilm(self) -> ElmoModel:
@@ -89,15 +117,26 @@ class ElmoComponent(Pipe):
             OSError: there is no such model; the message says where it was looked for.
             ValueError: what is there is no ELMo model.
         """
-        bilm = self._bilm
-        if bilm is None:
-            bilm = self.bilm = load_model(self.source, revision=self.revision)
-        return bilm
+        return self.shim.model
 
     @bilm.setter
     def bilm(self, bilm: ElmoModel) -> None:
-        self._bilm = bilm
-        self._embedder = None
+        self.shim.model = bilm
+        self._set_sizes()
+
+    @property
+    def source(self) -> str | None:
+        """Folder or Hub id that the weights came from; None is the model that comes with hf_elmo."""
+        return self.shim.name
+
+    @property
+    def max_words_per_batch(self) -> int:
+        """How many words, padding included, the biLM reads at once."""
+        return self.shim.max_words_per_batch
+
+    @max_words_per_batch.setter
+    def max_words_per_batch(self, max_words_per_batch: int) -> None:
+        self.shim.max_words_per_batch = max_words_per_batch
 
     @property
     def width(self) -> int:
@@ -106,13 +145,13 @@ class ElmoComponent(Pipe):
 
     def load(self) -> ElmoEmbedder:
         """Load the weights if they are not there yet, with the errors of `bilm`."""
-        if self._embedder is None:
-            self._embedder = ElmoEmbedder(self.bilm, max_words_per_batch=self.max_words_per_batch)
-        return self._embedder
+        return self.shim.embedder
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None) -> None:
         """Load the weights, so that a wrong `model` shows before training starts."""
-        self.load()
+        self.model.initialize()
+        for listener in self.listeners:
+            listener.check_sizes(self.model)
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the vectors of one doc."""
@@ -150,31 +189,32 @@ class ElmoComponent(Pipe):
         for doc in docs:
             yield from self._annotate([doc])
 
-    def predict(self, docs: list[Doc]) -> list[DocVectors]:
+    def predict(self, docs: Sequence[Doc]) -> list[DocVectors]:
         """Compute the vectors of docs and leave the docs as they are."""
-        inputs = [_inputs(doc) for doc in docs]
-        sentences = [[doc[i].text for i in rows] for doc, own in zip(docs, inputs, strict=True) for rows in own]
-        mixed, layers = self._embed(sentences)
+        rows = [sentence_rows(doc) for doc in docs]
+        mixed, layers = self._embed(sentence_words(docs, rows))
         width, depth = self.width, self.bilm.config.num_hidden_layers + 1
         return [
             DocVectors(
-                mixed=_place(mixed, own, shape=(len(doc), width)),
-                layers=None if layers is None else _place(layers, own, shape=(len(doc), depth, width)),
+                mixed=place_rows(mixed, own, shape=(len(doc), width)),
+                layers=None if layers is None else place_rows(layers, own, shape=(len(doc), depth, width)),
             )
-            for doc, own in zip(docs, inputs, strict=True)
+            for doc, own in zip(docs, rows, strict=True)
         ]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Iterable[DocVectors]) -> None:
-        """Store vectors on docs, and the hooks that read them."""
+        """Store vectors on docs, and the hooks that read them; hand the layers out to listeners."""
         for doc, vectors in zip(docs, predictions, strict=True):
             doc._.elmo = vectors.mixed
-            doc._.elmo_layers = vectors.layers
+            doc._.elmo_layers = vectors.layers if self.all_layers else None
             if self.set_vectors:
                 set_hooks(doc)
+            if vectors.layers is not None and self.known_listeners:
+                hand_out(doc, self.name, HandedLayers(vectors.layers))
 
     def _embed(self, sentences: list[list[str]]) -> tuple[Iterator[FloatArray], Iterator[FloatArray] | None]:
-        """Per sentence the mix (words, width) and, if asked for, the layers (words, layers, width)."""
-        if not self.all_layers:
+        """Per sentence the mix (words, width) and, if anyone wants them, the layers (words, layers, width)."""
+        if not self.all_layers and not self.known_listeners:
             return iter(self.load().embed(sentences, layers="mix")), None
         layers = self.load().embed(sentences, layers="all")  # each (layers, words, width)
         return iter(self._mix(layers)), (layer.swapaxes(0, 1) for layer in layers)
@@ -217,15 +257,7 @@ class ElmoComponent(Pipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """The configuration and weights, as the two files of a Hugging Face folder."""
-        if _FOLDER in exclude:
-            return srsly.msgpack_dumps({})
-        weights = {key: value.contiguous() for key, value in self.bilm.state_dict().items()}
-        return srsly.msgpack_dumps(
-            {
-                "config.json": self.bilm.config.to_json_string(use_diff=False),
-                "model.safetensors": safetensors.torch.save(weights),
-            }
-        )
+        return srsly.msgpack_dumps({}) if _FOLDER in exclude else self.shim.to_bytes()
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Load what `to_bytes` gave.
@@ -235,16 +267,17 @@ class ElmoComponent(Pipe):
         """
         if _FOLDER in exclude:
             return self
-        files = srsly.msgpack_loads(bytes_data)
-        if "config.json" not in files or "model.safetensors" not in files:
-            raise ValueError(
-                f"component {self.name!r}: got bytes that hold {sorted(files)}; expected config.json and "
-                "model.safetensors, as ElmoComponent.to_bytes() writes them without exclude=['model']."
-            )
-        bilm = ElmoModel(ElmoConfig.from_dict(json.loads(files["config.json"])))
-        bilm.load_state_dict(safetensors.torch.load(files["model.safetensors"]))
-        self.bilm = bilm
+        try:
+            self.shim.from_bytes(bytes_data)
+        except ValueError as error:
+            raise ValueError(f"component {self.name!r}: {error}") from error
+        self._set_sizes()
         return self
+
+    def _set_sizes(self) -> None:
+        """Say the sizes of weights that came in place of the configured ones."""
+        self.model.set_dim("nO", self.bilm.config.hidden_size, force=True)
+        self.model.set_dim("nL", self.bilm.config.num_hidden_layers + 1, force=True)
 
 
 def _collect(stream: Iterable[Doc], *, max_docs: int, max_words: int) -> Iterator[list[Doc]]:
@@ -261,16 +294,6 @@ def _collect(stream: Iterable[Doc], *, max_docs: int, max_words: int) -> Iterato
         yield docs
 
 
-def _inputs(doc: Doc) -> list[list[int]]:
-    """The token indices of each of the biLM's inputs: the sentences, or the whole doc where none are set."""
-    sentences = doc.sents if doc.has_annotation("SENT_START") else [doc]
-    inputs = [[token.i for token in sentence if not token.is_space] for sentence in sentences]
-    return [rows for rows in inputs if rows]
-
-
-def _place(vectors: Iterator[FloatArray], inputs: list[list[int]], *, shape: tuple[int, ...]) -> FloatArray:
-    """Put the next sentences' vectors at their tokens' rows of a doc; whitespace keeps zeros."""
-    placed = np.zeros(shape, dtype=np.float32)
-    for rows in inputs:
-        placed[rows] = next(vectors)
-    return placed
+def _model_block(name: str | None, revision: str | None, model: Any, listener: Any) -> dict[str, Any]:
+    """The block that `nlp.replace_listeners` writes in a listener's place where there was only a name."""
+    return {"@architectures": "spacy_elmo.ElmoModel.v1", "name": name, "revision": revision}

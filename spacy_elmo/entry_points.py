@@ -3,16 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
+from thinc.api import Model
 
 if TYPE_CHECKING:
     from spacy_elmo.component import ElmoComponent
 
 DEFAULT_CONFIG: dict[str, Any] = {
-    "model": None,
+    "model": {"@architectures": "spacy_elmo.ElmoModel.v1"},
     "revision": None,
     "all_layers": False,
-    "max_words_per_batch": 4096,
+    "max_words_per_batch": None,
     "set_vectors": True,
+    "frozen": True,
+    "learning_rate_factor": 1.0,
+    "unfreeze_after": None,
 }
 
 
@@ -25,16 +29,19 @@ def make_elmo(
     *,
     nlp: Language,
     name: str,
-    model: str | None,
+    model: Model | str | None,
     revision: str | None,
     all_layers: bool,
-    max_words_per_batch: int,
+    max_words_per_batch: int | None,
     set_vectors: bool,
+    frozen: bool,
+    learning_rate_factor: float,
+    unfreeze_after: list[int] | None,
 ) -> "ElmoComponent":
     """Build the component `elmo`, with the options of [`ElmoComponent`][spacy_elmo.component.ElmoComponent].
 
-    The option for the weights is called `model`, not `name`: spaCy keeps `name` for the component's own name
-    and drops it from the configuration it saves.
+    `model` is a block with `@architectures = "spacy_elmo.ElmoModel.v1"`, or in short a folder or Hub id.  It is not
+    called `name`: spaCy keeps that for the component's own name and drops it from the configuration it saves.
     """
     from spacy_elmo.component import ElmoComponent
 
@@ -45,4 +52,7 @@ def make_elmo(
         all_layers=all_layers,
         max_words_per_batch=max_words_per_batch,
         set_vectors=set_vectors,
+        frozen=frozen,
+        learning_rate_factor=learning_rate_factor,
+        unfreeze_after=unfreeze_after,
     )

@@ -1,0 +1,194 @@
+"""The biLM inside a thinc model: loaded when first needed, saved with it, and stepped by its optimizer."""
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import safetensors.torch
+import srsly
+from spacy.tokens import Doc
+from thinc.api import Optimizer, get_torch_default_device
+from thinc.shims import Shim
+from thinc.types import FloatsXd
+from thinc.util import torch2xp, xp2torch
+
+from hf_elmo import ElmoConfig, ElmoModel
+from hf_elmo.embedder import ElmoEmbedder
+from hf_elmo.model_source import default_model_path, load_model
+from spacy_elmo.doc_sentences import FloatArray, place_rows, sentence_rows, sentence_words
+
+
+class BiLM(Shim):
+    """An `ElmoModel` that thinc copies, saves, moves and trains.
+
+    Args:
+        name: folder or Hub id of an ELMo in Hugging Face's format; None is the one that comes with hf_elmo.
+        revision: branch, tag or commit of a Hub id.
+        max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.
+    """
+
+    def __init__(
+        self, *, name: str | None = None, revision: str | None = None, max_words_per_batch: int = 4096
+    ) -> None:
+        super().__init__(None)
+        self.name = name
+        self.revision = revision
+        self._embedder: ElmoEmbedder | None = None
+        self.max_words_per_batch = max_words_per_batch
+
+    @property
+    def max_words_per_batch(self) -> int:
+        """Bound on the positions of a batch."""
+        return self._max_words_per_batch
+
+    @max_words_per_batch.setter
+    def max_words_per_batch(self, max_words_per_batch: int) -> None:
+        if max_words_per_batch < 1:
+            raise ValueError(f"max_words_per_batch: got {max_words_per_batch}; expected at least 1.")
+        self._max_words_per_batch = max_words_per_batch
+        self.changed()
+
+    @property
+    def model(self) -> ElmoModel:
+        """The biLM with its scalar mix; loaded by the first use.
+
+        Raises:
+            OSError: there is no such model; the message says where it was looked for.
+            ValueError: what is there is no ELMo model.
+        """
+        if self._model is None:
+            self.model = load_model(self.name, revision=self.revision)
+        loaded: ElmoModel = self._model
+        return loaded
+
+    @model.setter
+    def model(self, model: ElmoModel) -> None:
+        self._model = model.to(get_torch_default_device()).eval()  # type: ignore[arg-type]
+        self.changed()
+
+    @property
+    def embedder(self) -> ElmoEmbedder:
+        """What computes vectors without gradients."""
+        if self._embedder is None:
+            self._embedder = ElmoEmbedder(self.model, max_words_per_batch=self.max_words_per_batch)
+        return self._embedder
+
+    def changed(self) -> None:
+        """Forget what was made for other weights or another bound."""
+        self._embedder = None
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """Width of a layer and number of layers, token layer included.
+
+        Read without a network and without loading the weights; None where they are nowhere on this machine yet.
+        """
+        config = _local_config(self.name, self.revision) if self._model is None else self._model.config
+        return (None, None) if config is None else (config.hidden_size, config.num_hidden_layers + 1)
+
+    def layers_of(self, docs: Sequence[Doc]) -> list[FloatArray]:
+        """Every layer of every token, without gradients; zeros at whitespace.
+
+        Shape:
+            per doc (tokens, layers, width)
+        """
+        rows = [sentence_rows(doc) for doc in docs]
+        embedded = self.embedder.embed(sentence_words(docs, rows), layers="all")  # each (layers, words, width)
+        vectors = (layers.swapaxes(0, 1) for layers in embedded)
+        config = self.model.config
+        size = (config.num_hidden_layers + 1, config.hidden_size)
+        return [place_rows(vectors, own, shape=(len(doc), *size)) for doc, own in zip(docs, rows, strict=True)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Transformers leaves hooks in a model that cannot be pickled."""
+        return {**self.__dict__, "_embedder": None, "_model": None if self._model is None else self.to_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._model is not None:
+            self.from_bytes(self._model)
+
+    # What thinc asks of a shim
+
+    def copy(self) -> "BiLM":
+        """An independent copy with the same weights."""
+        copied = BiLM(name=self.name, revision=self.revision, max_words_per_batch=self.max_words_per_batch)
+        copied._model = copy.deepcopy(self._model)
+        return copied
+
+    def finish_update(self, optimizer: Optimizer, *, lr_scale: float = 1.0) -> None:
+        """Step every parameter that has a gradient; one that has none, as all of a frozen biLM, keeps its bits."""
+        if self._model is None:
+            return
+        for name, parameter in self._model.named_parameters():
+            if parameter.grad is None:
+                continue
+            weights, gradient = cast(FloatsXd, torch2xp(parameter.data)), cast(FloatsXd, torch2xp(parameter.grad))
+            weights, _ = optimizer((self.id, name), weights, gradient, lr_scale=lr_scale)
+            parameter.data = xp2torch(weights, device=parameter.device)
+            parameter.grad = None
+            self.changed()
+
+    @contextlib.contextmanager
+    def use_params(self, params: Mapping[Any, Any]) -> Iterator[None]:
+        """Exchange parameters for an optimizer's averages, as thinc's own layers do."""
+        own = dict(self._model.named_parameters()) if self._model is not None else {}
+        kept = {name: parameter.data for name, parameter in own.items() if (self.id, name) in params}
+        if not kept:
+            yield
+            return
+        for name, data in kept.items():
+            own[name].data = xp2torch(params[self.id, name], device=data.device)
+        self.changed()
+        try:
+            yield
+        finally:
+            for name, data in kept.items():
+                own[name].data = data
+            self.changed()
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        """Move the weights where thinc moves the rest of the model."""
+        if self._model is not None:
+            self._model.to("cpu" if device_type == "cpu" else f"cuda:{device_id}")
+            self.changed()
+
+    def to_bytes(self) -> bytes:
+        """The configuration and weights, as the two files of a Hugging Face folder."""
+        weights = {key: value.contiguous() for key, value in self.model.state_dict().items()}
+        return srsly.msgpack_dumps(
+            {
+                "config.json": self.model.config.to_json_string(use_diff=False),
+                "model.safetensors": safetensors.torch.save(weights),
+            }
+        )
+
+    def from_bytes(self, data: bytes) -> "BiLM":
+        """Load what `to_bytes` gave.
+
+        Raises:
+            ValueError: the bytes hold no model.
+        """
+        files = srsly.msgpack_loads(data)
+        if "config.json" not in files or "model.safetensors" not in files:
+            raise ValueError(
+                f"got bytes that hold {sorted(files)}; expected config.json and model.safetensors, as to_bytes() "
+                "writes them."
+            )
+        model = ElmoModel(ElmoConfig.from_dict(json.loads(files["config.json"])))
+        model.load_state_dict(safetensors.torch.load(files["model.safetensors"]))
+        self.model = model
+        return self
+
+
+def _local_config(name: str | None, revision: str | None) -> ElmoConfig | None:
+    """The configuration, if it is a folder's or in the Hub's cache; loading the weights says what is wrong."""
+    try:
+        config = ElmoConfig.get_config_dict(
+            str(default_model_path() if name is None else name), revision=revision, local_files_only=True
+        )[0]
+        return ElmoConfig.from_dict(config) if config.get("model_type") == ElmoConfig.model_type else None
+    except (OSError, ValueError):
+        return None
