@@ -106,6 +106,12 @@ class ElmoEmbedder:
         weights = self._weights
         return WordCacheStatistics(0, 0, 0, self.max_cached_words) if weights is None else weights.words.statistics
 
+    def forget_words(self) -> None:
+        """Empty the memory of words and its statistics."""
+        weights = self._weights
+        if weights is not None:
+            weights.words.clear()
+
     def _stream(self, sentences: Iterable[Sequence[str]], layers: Layers, window: int) -> Iterator[np.ndarray]:
         collected: list[Sequence[str]] = []
         positions, done = 0, 0

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hf_elmo.lstm_gradient import FORGET_BIAS
-from hf_elmo.prepacked_linear import Precision, can_prepack, linear
+from hf_elmo.prepacked_linear import Linear, Precision, can_prepack, linear
 from hf_elmo.projected_lstm import ProjectedLSTM
 
 
@@ -31,16 +31,17 @@ class PackedLSTM:
         projection_size = weight.shape[1] // 2
         self.cell_clip = lstm.cell_clip
         self.projection_clip = lstm.projection_clip
-        self.projection = (
-            None if lstm.projection is None else linear(lstm.projection.weight.detach().to(dtype), None, precision)
-        )
+        self._projection_weight = (
+            None if lstm.projection is None else lstm.projection.weight.detach().to(dtype)
+        )  # (P, D)
+        self._projection = None if self._projection_weight is None else linear(self._projection_weight, None, precision)
         self._prepacked = can_prepack(weight, precision)
         self._full_precision = precision == "fp32"
         self._bias = bias
         self._gates = linear(weight, bias, precision)
         self._input_weight = weight[:, :projection_size]  # (4D, P)
         self._hidden_weight = weight[:, projection_size:]
-        self._transposed: Tensor | None = None
+        self._transposed: tuple[Tensor, Linear | None] | None = None
 
     def read(self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor) -> Tensor:
         """Read some steps of a packed batch, from left to right.
@@ -49,8 +50,8 @@ class PackedLSTM:
             inputs: the sequences' words step by step: first all first words, then all second words, …; the sequences
                 stand in the order of falling length, so that those that go on are always the first.
             sizes: how many sequences have a word at each step.
-            cell, hidden: the state before the first of these steps; overwritten by that after the last, for the
-                sequences that have one.
+            cell, hidden: the state before the first of these steps; overwritten by that after the last.  Of sequences
+                that end before it, hidden is not written: their last output is there.
 
         Shape:
             inputs (sum of sizes, P), cell (B, D), hidden (B, P), B = sizes[0] → outputs (sum of sizes, P)
@@ -76,7 +77,7 @@ class PackedLSTM:
         for size, following in zip(sizes, [*sizes[1:], 0], strict=True):
             end = start + size
             output = outputs[start:end]  # (n, P)
-            self._step(self._gates(rows[start:end]), cell[:size], memory[:size], output)
+            self._step(self._gates(rows[start:end]), cell[:size], memory[:size], output, self._projection)
             rows[end : end + following, width:] = output[:following]
             start = end
 
@@ -84,18 +85,25 @@ class PackedLSTM:
         self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor, memory: Tensor, outputs: Tensor
     ) -> None:
         """The inputs' share of all these steps in one product; then each step adds that of h."""
-        if self._transposed is None:
-            self._transposed = self._hidden_weight.t().contiguous()  # (P, 4D), twice as fast for one row
+        hidden_weight, projection = self._transposed_weights()
         from_inputs = F.linear(inputs, self._input_weight, self._bias)  # (N, 4D)
         start = 0
         for size in sizes:
             end = start + size
-            gates = from_inputs[start:end].addmm_(hidden[:size], self._transposed)  # (n, 4D)
+            gates = from_inputs[start:end].addmm_(hidden[:size], hidden_weight)  # (n, 4D)
             hidden = outputs[start:end]  # (n, P)
-            self._step(gates, cell[:size], memory[:size], hidden)
+            self._step(gates, cell[:size], memory[:size], hidden, projection)
             start = end
 
-    def _step(self, gates: Tensor, cell: Tensor, memory: Tensor, output: Tensor) -> None:
+    def _transposed_weights(self) -> tuple[Tensor, Linear | None]:
+        """The weights of h (P, 4D) and the projection, in the layout that is twice as fast for a single row."""
+        if self._transposed is None:
+            projection = None if self._projection_weight is None else self._projection_weight.t().contiguous()  # (D, P)
+            product = None if projection is None else lambda memory: torch.mm(memory, projection)
+            self._transposed = self._hidden_weight.t().contiguous(), product
+        return self._transposed
+
+    def _step(self, gates: Tensor, cell: Tensor, memory: Tensor, output: Tensor, projection: Linear | None) -> None:
         """gates (n, 4D) are used up; cell (n, D), memory (n, D) and output (n, P) are overwritten."""
         i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
         i.sigmoid_(), j.tanh_(), gates[:, 2 * cell.shape[1] :].sigmoid_()
@@ -103,9 +111,9 @@ class PackedLSTM:
         if self.cell_clip is not None:
             cell.clamp_(-self.cell_clip, self.cell_clip)  # before it is read and before it is carried
         torch.tanh(cell, out=memory).mul_(o)
-        if self.projection is None:
+        if projection is None:
             output.copy_(memory)
         elif self.projection_clip is None:
-            output.copy_(self.projection(memory))
+            output.copy_(projection(memory))
         else:
-            torch.clamp(self.projection(memory), -self.projection_clip, self.projection_clip, out=output)
+            torch.clamp(projection(memory), -self.projection_clip, self.projection_clip, out=output)

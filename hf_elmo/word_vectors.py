@@ -91,6 +91,13 @@ class WordVectors:
         with self._lock:
             return WordCacheStatistics(self._hits, self._misses, len(self._slots), self._capacity)
 
+    def clear(self) -> None:
+        """Forget all words and counts."""
+        with self._lock:
+            self._slots.clear()
+            self._table = None
+            self._hits = self._misses = 0
+
     def _remember(self, keys: list[bytes], vectors: Tensor) -> None:
         """Keep the last of them that fit."""
         keys, vectors = keys[-self._capacity :], vectors[-self._capacity :]
