@@ -34,8 +34,8 @@ class ElmoEmbedder:
     Args:
         model: put into evaluation mode.
         max_words_per_batch: bound on the positions of a batch, padding included; a longer sentence is a batch alone.
-        precision: of the LSTMs' products: `"fp32"`, the weights' own; `"bf16"`, rounded to 8 bits; `"int8"`, scaled to 8
-            bits per row.  The cell is float32, and so is the token layer.
+        precision: of the LSTMs' products: `"fp32"`, the weights' own; `"bf16"`, rounded to 8 significant bits;
+            `"int8"`, scaled to 8 bits row by row.  The cell is float32, and so is the token layer.
         max_cached_words: how many words' token layer is remembered between calls; 0 for none.
 
     Raises:

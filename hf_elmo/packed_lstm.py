@@ -104,7 +104,7 @@ class PackedLSTM:
         return self._transposed
 
     def _step(self, gates: Tensor, cell: Tensor, memory: Tensor, output: Tensor, projection: Linear | None) -> None:
-        """gates (n, 4D) are used up; cell (n, D), memory (n, D) and output (n, P) are overwritten."""
+        """Gates (n, 4D) are used up; cell (n, D), memory (n, D) and output (n, P) are overwritten."""
         i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
         i.sigmoid_(), j.tanh_(), gates[:, 2 * cell.shape[1] :].sigmoid_()
         cell.mul_(f).addcmul_(i, j)

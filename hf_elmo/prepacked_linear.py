@@ -1,4 +1,4 @@
-"""Linear maps for inference, in a chosen precision, with weights laid out beforehand where the CPU has kernels for that.
+"""Linear maps for inference, in a chosen precision, on weights laid out beforehand where the CPU has kernels for them.
 
 On a CPU the kernels are oneDNN's, which PyTorch reaches by operators without a stability promise (`mkldnn::*` and
 `onednn::*`, those that `torch.compile` emits).  All of them are called in this file, and each is tried on a small
@@ -7,7 +7,7 @@ product before it is relied on; where they are missing, `torch.nn.functional.lin
 
 import functools
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ _INT8_MAX = 127
 _SMALLEST_SCALE = 1e-12
 
 
-def check_precision(precision: str, device: torch.device | None = None) -> None:
+def check_precision(precision: str, device: torch.device | None = None) -> Precision:
     """Refuse a precision that does not exist, or that the device cannot compute in.
 
     Raises:
@@ -32,16 +32,18 @@ def check_precision(precision: str, device: torch.device | None = None) -> None:
     """
     if precision not in get_args(Precision):
         raise ValueError(f"precision: got {precision!r}; expected one of {', '.join(map(repr, get_args(Precision)))}.")
+    checked = cast(Precision, precision)
     if device is None or precision == "fp32":
-        return
+        return checked
     if precision == "bf16" and not _has_bf16(device):
         raise ValueError(f"precision: got 'bf16', which this {_name(device)} has no fast instructions for; use 'fp32'.")
     if precision == "int8" and not (device.type == "cpu" and int8_works()):
         instead = "'bf16' or 'fp32'" if _has_bf16(device) else "'fp32'"
         raise ValueError(
-            f"precision: got 'int8', which needs a CPU with 8-bit dot products (VNNI) and PyTorch's oneDNN kernels, and "
-            f"this {_name(device)} is none; use {instead}."
+            f"precision: got 'int8', which needs 8-bit dot products (VNNI) and PyTorch's oneDNN kernels, and "
+            f"this {_name(device)} has none; use {instead}."
         )
+    return checked
 
 
 def can_prepack(weight: Tensor, precision: Precision) -> bool:
@@ -55,7 +57,7 @@ def can_prepack(weight: Tensor, precision: Precision) -> bool:
 
 
 def linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> Linear:
-    """x → x Wᵀ + b by the fastest kernel there is; inputs and outputs in the weights' dtype.
+    """The map x → x Wᵀ + b by the fastest kernel there is; inputs and outputs in the weights' dtype.
 
     `"fp32"` computes in the weights' dtype, float32 or float64.  `"bf16"` rounds weights, inputs and outputs.  `"int8"`
     rounds weights by a scale per output and inputs by a scale per row, so that rows stay independent of each other.

@@ -18,6 +18,7 @@ from spacy.training import Example
 from hf_elmo import ElmoConfig, ElmoModel
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
+from hf_elmo.prepacked_linear import check_precision
 from spacy_elmo.vectors import FloatArray, set_hooks
 
 # A forked worker of nlp.pipe(..., n_process=2) inherits torch's thread pool without its threads and would
@@ -57,6 +58,7 @@ class ElmoComponent(Pipe):
         revision: branch, tag or commit of a Hub id.
         all_layers: also keep every layer, in `doc._.elmo_layers`.
         max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.
+        precision: of the LSTMs' products: `"fp32"` (exact), `"bf16"` or `"int8"` (faster, rounded; not on every CPU).
         set_vectors: make `vector`, `has_vector` and `similarity` of tokens, spans and docs read ELMo.
     """
 
@@ -68,6 +70,7 @@ class ElmoComponent(Pipe):
         revision: str | None = None,
         all_layers: bool = False,
         max_words_per_batch: int = 4096,
+        precision: str = "fp32",
         set_vectors: bool = True,
     ) -> None:
         if max_words_per_batch < 1:
@@ -77,6 +80,7 @@ class ElmoComponent(Pipe):
         self.revision = revision
         self.all_layers = all_layers
         self.max_words_per_batch = max_words_per_batch
+        self.precision = check_precision(precision)
         self.set_vectors = set_vectors
         self._bilm: ElmoModel | None = None
         self._embedder: ElmoEmbedder | None = None
@@ -107,7 +111,9 @@ class ElmoComponent(Pipe):
     def load(self) -> ElmoEmbedder:
         """Load the weights if they are not there yet, with the errors of `bilm`."""
         if self._embedder is None:
-            self._embedder = ElmoEmbedder(self.bilm, max_words_per_batch=self.max_words_per_batch)
+            self._embedder = ElmoEmbedder(
+                self.bilm, max_words_per_batch=self.max_words_per_batch, precision=self.precision
+            )
         return self._embedder
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None) -> None:

@@ -12,6 +12,7 @@ DEFAULT_CONFIG: dict[str, Any] = {
     "revision": None,
     "all_layers": False,
     "max_words_per_batch": 4096,
+    "precision": "fp32",
     "set_vectors": True,
 }
 
@@ -29,6 +30,7 @@ def make_elmo(
     revision: str | None,
     all_layers: bool,
     max_words_per_batch: int,
+    precision: str,
     set_vectors: bool,
 ) -> "ElmoComponent":
     """Build the component `elmo`, with the options of [`ElmoComponent`][spacy_elmo.component.ElmoComponent].
@@ -44,5 +46,6 @@ def make_elmo(
         revision=revision,
         all_layers=all_layers,
         max_words_per_batch=max_words_per_batch,
+        precision=precision,
         set_vectors=set_vectors,
     )

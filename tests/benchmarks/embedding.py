@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks.embedding --sizes shipped small --words 4000
 
-The plain loop (`tests/oracles/plain_torch.py`) reads batches of 32 sentences in the order of the text, as the embedder's
-batches are; `stream` is `embed_stream` over the whole text. All give every layer. In each repeat all ways take turns, so
-that whatever else the machine does falls on all of them; speeds are medians over the repeats, ratios to the plain loop
-medians of the repeats' ratios. Each way starts with an empty word cache. Packing the weights is not counted.
+The plain loop (`tests/oracles/plain_torch.py`) reads batches of 32 sentences in the order of the text, and so does
+the embedder in the columns `batch`; `stream` is `embed_stream` over the whole text. All give every layer. In each
+repeat all ways take turns, so that whatever else the machine does falls on all of them; speeds are medians over the
+repeats, ratios to the plain loop medians of the repeats' ratios. Each way starts with an empty word cache. Packing
+the weights is not counted.
 
 `limit` is the speed at which one product of two 2048 x 2048 matrices runs in the same repeat, spent on the products
 that the text needs and on nothing else. With one thread, times are those of the processor, not of the clock.

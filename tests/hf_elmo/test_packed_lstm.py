@@ -19,9 +19,7 @@ SIZES = [(7, 0.4, 0.2), (7, None, 0.2), (7, 0.4, None), (P, 0.4, 0.2), (P, None,
 
 
 def _lstm(lstm_size: int, cell_clip: float | None, projection_clip: float | None) -> ProjectedLSTM:
-    lstm = ProjectedLSTM(
-        projection_size=P, lstm_size=lstm_size, cell_clip=cell_clip, projection_clip=projection_clip
-    )
+    lstm = ProjectedLSTM(projection_size=P, lstm_size=lstm_size, cell_clip=cell_clip, projection_clip=projection_clip)
     randomise(lstm, std=0.7)
     return lstm
 
@@ -63,7 +61,13 @@ def test_ragged_batches_equal_the_oracle(
     W_P = weights["projection.weight"].T if "projection.weight" in weights else None
     for row in range(len(lengths)):
         outputs, last_cell, last_hidden = numpy_elmo.lstm(
-            inputs[row], cells[row], hiddens[row], W=weights["gates.weight"].T, B=weights["gates.bias"], W_P=W_P, **clips
+            inputs[row],
+            cells[row],
+            hiddens[row],
+            W=weights["gates.weight"].T,
+            B=weights["gates.bias"],
+            W_P=W_P,
+            **clips,
         )
         np.testing.assert_allclose(np.array(found[row]), outputs, rtol=0, atol=1e-5)
         np.testing.assert_allclose(cell[row], last_cell, rtol=0, atol=1e-5)

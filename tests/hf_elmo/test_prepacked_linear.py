@@ -131,12 +131,12 @@ def test_a_precision_that_cannot_be_is_refused_with_what_to_use(monkeypatch: pyt
     with pytest.raises(ValueError, match="got 'fp16'; expected one of 'fp32', 'bf16', 'int8'"):
         check_precision("fp16")
     check_precision("fp32", torch.device("meta"))
-    with pytest.raises(ValueError, match=r"'int8', which needs a CPU .* this device \(meta\) is none; use 'fp32'"):
+    with pytest.raises(ValueError, match=r"'int8', which needs 8-bit .* this device \(meta\) has none; use 'fp32'"):
         check_precision("int8", torch.device("meta"))
     with pytest.raises(ValueError, match=r"'bf16', which this device \(meta\) has no .* use 'fp32'"):
         check_precision("bf16", torch.device("meta"))
     monkeypatch.setattr(prepacked_linear, "int8_works", lambda: False)
     monkeypatch.setattr(prepacked_linear, "onednn_works", lambda dtype: False)
     for precision in ("bf16", "int8"):
-        with pytest.raises(ValueError, match="CPU.*; use 'fp32'"):
+        with pytest.raises(ValueError, match=r"CPU.*; use 'fp32'"):
             check_precision(precision, CPU)
