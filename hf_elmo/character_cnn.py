@@ -2,6 +2,8 @@
 Jozefowicz et al. 2016; Kim et al. 2015).
 """
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -84,12 +86,22 @@ class CharacterCNN(nn.Module):
         """`word_vectors` in groups of similar length, each cut to its longest word and one all-padding window."""
         if not len(rows):
             return self.word_vectors(rows)
-        lengths, order = _lengths_before_padding(rows).sort()
-        vectors = []
-        for group, group_lengths in zip(order.split(_WORDS_PER_GROUP), lengths.split(_WORDS_PER_GROUP), strict=True):
-            longest = min(rows.shape[1], int(group_lengths[-1]) + self.widest)
-            vectors.append(self.word_vectors(rows[group, :longest]))
+        vectors, groups = [], list(groups_by_length(rows, self.widest))
+        for _, trimmed in groups:
+            vectors.append(self.word_vectors(trimmed))
+        order = torch.cat([group for group, _ in groups])  # (U,)
         return torch.cat(vectors)[order.argsort()]
+
+
+def groups_by_length(rows: Tensor, widest: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Which rows make up each group, and these rows without the windows that repeat their first all-padding one.
+
+    Shape:
+        (U, C) → (G,), (G, at most C) each
+    """
+    lengths, order = _lengths_before_padding(rows).sort()
+    for group, group_lengths in zip(order.split(_WORDS_PER_GROUP), lengths.split(_WORDS_PER_GROUP), strict=True):
+        yield group, rows[group, : min(rows.shape[1], int(group_lengths[-1]) + widest)]
 
 
 def _lengths_before_padding(rows: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from thinc.util import torch2xp, xp2torch
 from hf_elmo import ElmoConfig, ElmoModel
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import default_model_path, load_model
+from hf_elmo.prepacked_linear import Precision, check_precision
 from spacy_elmo.doc_sentences import FloatArray, place_rows, sentence_rows, sentence_words
 
 
@@ -27,16 +28,23 @@ class BiLM(Shim):
         name: folder or Hub id of an ELMo in Hugging Face's format; None is the one that comes with hf_elmo.
         revision: branch, tag or commit of a Hub id.
         max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.
+        precision: of the LSTMs' products, see [`ElmoEmbedder`][hf_elmo.embedder.ElmoEmbedder].
     """
 
     def __init__(
-        self, *, name: str | None = None, revision: str | None = None, max_words_per_batch: int = 4096
+        self,
+        *,
+        name: str | None = None,
+        revision: str | None = None,
+        max_words_per_batch: int = 4096,
+        precision: str = "fp32",
     ) -> None:
         super().__init__(None)
         self.name = name
         self.revision = revision
         self._embedder: ElmoEmbedder | None = None
         self.max_words_per_batch = max_words_per_batch
+        self.precision = precision
 
     @property
     def max_words_per_batch(self) -> int:
@@ -48,6 +56,16 @@ class BiLM(Shim):
         if max_words_per_batch < 1:
             raise ValueError(f"max_words_per_batch: got {max_words_per_batch}; expected at least 1.")
         self._max_words_per_batch = max_words_per_batch
+        self.changed()
+
+    @property
+    def precision(self) -> Precision:
+        """Of the LSTMs' products."""
+        return self._precision
+
+    @precision.setter
+    def precision(self, precision: str) -> None:
+        self._precision = check_precision(precision)
         self.changed()
 
     @property
@@ -72,7 +90,9 @@ class BiLM(Shim):
     def embedder(self) -> ElmoEmbedder:
         """What computes vectors without gradients."""
         if self._embedder is None:
-            self._embedder = ElmoEmbedder(self.model, max_words_per_batch=self.max_words_per_batch)
+            self._embedder = ElmoEmbedder(
+                self.model, max_words_per_batch=self.max_words_per_batch, precision=self.precision
+            )
         return self._embedder
 
     def changed(self) -> None:
@@ -114,7 +134,12 @@ class BiLM(Shim):
 
     def copy(self) -> "BiLM":
         """An independent copy with the same weights."""
-        copied = BiLM(name=self.name, revision=self.revision, max_words_per_batch=self.max_words_per_batch)
+        copied = BiLM(
+            name=self.name,
+            revision=self.revision,
+            max_words_per_batch=self.max_words_per_batch,
+            precision=self.precision,
+        )
         copied._model = copy.deepcopy(self._model)
         return copied
 

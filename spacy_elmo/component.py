@@ -67,6 +67,8 @@ class ElmoComponent(Upstream, Pipe):
         all_layers: also keep every layer, in `doc._.elmo_layers`.
         max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.  None is
             the architecture's 4096.
+        precision: of the LSTMs' products: `"fp32"` (exact), `"bf16"` or `"int8"` (faster, rounded; not on every CPU).
+            None is the architecture's "fp32".
         set_vectors: make `vector`, `has_vector` and `similarity` of tokens, spans and docs read ELMo.
         frozen: keep the biLM as it is; False trains it by the listeners' gradients.
         learning_rate_factor: see [`FineTuning`][spacy_elmo.fine_tuning.FineTuning], as the next.
@@ -81,6 +83,7 @@ class ElmoComponent(Upstream, Pipe):
         revision: str | None = None,
         all_layers: bool = False,
         max_words_per_batch: int | None = None,
+        precision: str | None = None,
         set_vectors: bool = True,
         frozen: bool = True,
         learning_rate_factor: float = 1.0,
@@ -106,6 +109,8 @@ class ElmoComponent(Upstream, Pipe):
         )
         if max_words_per_batch is not None:
             self.max_words_per_batch = max_words_per_batch
+        if precision is not None:
+            self.precision = precision
         self.all_layers = all_layers
         self.set_vectors = set_vectors
 
@@ -137,6 +142,15 @@ class ElmoComponent(Upstream, Pipe):
     @max_words_per_batch.setter
     def max_words_per_batch(self, max_words_per_batch: int) -> None:
         self.shim.max_words_per_batch = max_words_per_batch
+
+    @property
+    def precision(self) -> str:
+        """Of the LSTMs' products."""
+        return self.shim.precision
+
+    @precision.setter
+    def precision(self, precision: str) -> None:
+        self.shim.precision = precision
 
     @property
     def width(self) -> int:

@@ -14,7 +14,10 @@ OutT = list[Floats3d]
 
 
 def build_elmo_model(
-    name: str | None = None, revision: str | None = None, max_words_per_batch: int = 4096
+    name: str | None = None,
+    revision: str | None = None,
+    max_words_per_batch: int = 4096,
+    precision: str = "fp32",
 ) -> Model[InT, OutT]:
     """A biLM as a thinc layer: the model of the component `elmo`, or a frozen source inside another component.
 
@@ -25,11 +28,12 @@ def build_elmo_model(
         name: folder or Hub id of an ELMo in Hugging Face's format; None is the one that comes with hf_elmo.
         revision: branch, tag or commit of a Hub id.
         max_words_per_batch: how many words, padding included, the biLM reads at once; less saves memory.
+        precision: of the LSTMs' products: `"fp32"` (exact), `"bf16"` or `"int8"` (faster, rounded; not on every CPU).
 
     Shape:
         per doc (tokens, layers, width), token layer first; zeros at whitespace
     """
-    bilm = BiLM(name=name, revision=revision, max_words_per_batch=max_words_per_batch)
+    bilm = BiLM(name=name, revision=revision, max_words_per_batch=max_words_per_batch, precision=precision)
     width, layers = bilm.sizes
     return Model("elmo_model", forward, init=init, dims={"nO": width, "nL": layers}, shims=[bilm])
 

@@ -282,3 +282,11 @@ def test_two_processes_do_not_wait_for_each_other(tiny_folder):
         OMP_NUM_THREADS="2",
     )
     assert printed.strip() == "done"
+
+
+def test_precision_reaches_the_embedder(make_nlp, monkeypatch):
+    monkeypatch.setattr("hf_elmo.embedder.check_precision", lambda *arguments: None)  # whatever this CPU can do
+    assert make_nlp(precision="bf16").get_pipe("elmo").load().precision == "bf16"
+    assert make_nlp().get_pipe("elmo").load().precision == "fp32"
+    with pytest.raises(ValueError, match="precision: got 'double'; expected one of 'fp32', 'bf16', 'int8'"):
+        make_nlp(precision="double")

@@ -80,6 +80,7 @@ def test_a_fresh_machine_without_a_network_gives_vectors():
 def test_options_reach_the_component_and_the_saved_config(tiny_folder):
     nlp = spacy.blank("en")
     options = {"model": str(tiny_folder), "all_layers": True, "max_words_per_batch": 7, "set_vectors": False}
+    options["precision"] = "int8"
     component = nlp.add_pipe("elmo", name="context", config=options)
     assert component.name == "context"
     assert (component.source, component.all_layers, component.max_words_per_batch) == (
@@ -88,6 +89,7 @@ def test_options_reach_the_component_and_the_saved_config(tiny_folder):
         7,
     )
     assert component.set_vectors is False
+    assert component.precision == "int8"
     training = {"frozen": True, "learning_rate_factor": 1.0, "unfreeze_after": None}
     assert nlp.config["components"]["context"] == {"factory": "elmo", "revision": None, **training, **options}
 

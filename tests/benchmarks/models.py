@@ -1,0 +1,72 @@
+"""Models of the published sizes for the benchmarks, and their weights in the original's format."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from hf_elmo import ElmoConfig, ElmoModel
+from hf_elmo.checkpoint_map import checkpoint_map
+from hf_elmo.model_source import load_model
+
+SIZES: dict[str, dict[str, int]] = {
+    "small": {"lstm_size": 1024, "projection_size": 128, "num_highway_layers": 1},
+    "medium": {"lstm_size": 2048, "projection_size": 256, "num_highway_layers": 1},
+    "original": {"lstm_size": 4096, "projection_size": 512, "num_highway_layers": 2},
+}
+NAMES = ("shipped", *SIZES)
+
+
+def build(name: str) -> ElmoModel:
+    """The shipped model, or one of a published size with random weights."""
+    if name == "shipped":
+        return load_model()
+    torch.manual_seed(0)
+    return ElmoModel(ElmoConfig(**SIZES[name])).eval()
+
+
+def original_format(model: ElmoModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A model as the content of options.json and weights.hdf5."""
+    config, parameters = model.config, model.state_dict()
+    weights = {
+        entry.dataset: entry.layout.to_file(parameters[entry.parameter].numpy()) for entry in checkpoint_map(config)
+    }
+    options = {
+        "lstm": {
+            "dim": config.lstm_size,
+            "projection_dim": config.projection_size,
+            "n_layers": config.num_hidden_layers,
+            "cell_clip": config.cell_clip,
+            "proj_clip": config.projection_clip,
+            "use_skip_connections": config.use_skip_connections,
+        },
+        "char_cnn": {
+            "activation": config.character_activation,
+            "embedding": {"dim": config.character_embedding_size},
+            "filters": config.character_filters,
+            "max_characters_per_token": config.max_characters_per_word,
+            "n_characters": config.character_vocab_size,
+            "n_highway": config.num_highway_layers,
+        },
+    }
+    return options, weights
+
+
+def products_per_word(config: ElmoConfig, sentences: list[list[str]]) -> float:
+    """Floating-point operations of the matrix products that a text needs, per word: the LSTMs on every position, the
+    character CNN once per distinct word, on the windows that are not all padding and one that is.
+    """
+    P, D, L = config.projection_size, config.lstm_size, config.num_hidden_layers
+    d, C = config.character_embedding_size, config.max_characters_per_word
+    n_f = sum(count for _, count in config.character_filters)
+    lstms = 2 * L * (2 * 2 * P * 4 * D + 2 * D * P * (D != P))
+    after_convolution = config.num_highway_layers * 2 * 2 * n_f * n_f + 2 * n_f * P * (n_f != P)
+    distinct = {word for sentence in sentences for word in sentence} | {"<S>", "</S>"}
+    characters = np.array([min(C, len(word.encode()) + 2) for word in distinct])
+    convolutions = sum(
+        2 * width * d * count * int(np.minimum(characters + 1, C - width + 1).sum())
+        for width, count in config.character_filters
+    )
+    words = sum(map(len, sentences))
+    positions = words + 2 * len(sentences)
+    return (positions * lstms + len(distinct) * after_convolution + convolutions) / words
