@@ -223,7 +223,8 @@ class BiLMTrainer(Trainer):
             logs["words"] = self.state.global_step * self.words_per_update
             logs["words_per_second"] = round(self._words_since_log / (now - self._last_log), 1)
             if self.machine_limit is not None:
-                logs["share_of_machine_limit"] = round(self.machine_limit.share(logs["words_per_second"]), 6)
+                share = self.machine_limit.share(logs["words_per_second"])
+                logs["share_of_machine_limit"] = float(f"{share:.4g}")  # tiny for a tiny model
             logs[_SECONDS] = round(self.training_seconds, 1)
             self._last_log, self._words_since_log = now, 0
         # To Trainer the whole run is one epoch, and a resumed one begins at 0 again.
