@@ -54,7 +54,7 @@ class PackedLSTM:
                 that end before it, hidden is not written: their last output is there.
 
         Shape:
-            inputs (sum of sizes, P), cell (B, D), hidden (B, P), B = sizes[0] → outputs (sum of sizes, P)
+            inputs (sum of sizes, P), cell (B, D), hidden (B, P), B ≥ sizes[0] → outputs (sum of sizes, P)
         """
         outputs = torch.empty_like(inputs)
         memory = torch.empty_like(cell)  # (B, D) what the projection reads

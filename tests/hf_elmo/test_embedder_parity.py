@@ -127,7 +127,6 @@ def test_half_precision_weights_compute_in_single(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("kernels")
 def test_a_sentence_of_50_000_words_is_read_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = random_weights.options("tiny")
     weights = random_weights.random_weights(options, seed=5)
