@@ -78,6 +78,7 @@ def read_options_recipe(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "lr_scheduler_type": "constant",
         "optim": "adagrad",
         "adagrad_accumulator": 1.0,
+        "sparse_softmax_gradient": True,  # the same update, without the rows that were not read
         "scale_loss_by_unroll_steps": True,
     }
     for key, name in (("n_train_tokens", "words_per_epoch"), ("n_tokens_vocab", "vocab_size")):
