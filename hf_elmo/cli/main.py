@@ -14,6 +14,8 @@ COMMANDS = {
     "export-hdf5": ("hf_elmo.cli.export_hdf5", "a model folder to the files of the original programs"),
     "prepare": ("hf_elmo.cli.prepare", "text to tokenised shards and a vocabulary, for pretraining"),
     "pretrain": ("hf_elmo.cli.pretrain", "a prepared corpus to a biLM"),
+    "embed": ("hf_elmo.cli.embed", "the vectors of a text to HDF5, safetensors or Parquet"),
+    "score": ("hf_elmo.cli.score", "log-probabilities of words, and what could stand in their place"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 
