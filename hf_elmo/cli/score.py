@@ -62,14 +62,14 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit status, 2 where the input is at fault."""
     try:
         totals = _score(args)
+        perplexity = None if totals is None else totals.perplexity
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, ImportError) as error:
         print(f"hf-elmo score: {error}", file=sys.stderr)
         return 2
-    if totals is not None:
-        perplexity = totals.perplexity
+    if totals is not None and perplexity is not None:
         print(
             f"{totals.sentences:,} sentences, {totals.words:,} words, {totals.unknown_words:,} of them outside the "
             f"vocabulary; perplexity forward {perplexity.forward:.2f}, backward {perplexity.backward:.2f}, average "

@@ -90,5 +90,3 @@ def contents(path: Path) -> dict[str, bytes]:
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ def test_parts_hold_every_sentence_once_in_order(sentences, words_per_part):
         assert part.first == first
         first += len(part.sentences)
         assert part.num_words <= words_per_part or len(part.sentences) == 1
-    for part, following in zip(parts, parts[1:], strict=False):  # no part ends before it must
+    for part, following in pairwise(parts):  # no part ends before it must
         assert part.num_words + len(following.sentences[0]) > words_per_part
 
 
