@@ -17,6 +17,8 @@ COMMANDS = {
     "adapt": ("hf_elmo.cli.adapt", "a biLM and text of a domain to a biLM of that domain"),
     "perplexity": ("hf_elmo.cli.perplexity", "how well a biLM predicts held-out text, by initial state"),
     "curve": ("hf_elmo.cli.curve", "learning curves of training runs to a figure"),
+    "embed": ("hf_elmo.cli.embed", "the vectors of a text to HDF5, safetensors or Parquet"),
+    "score": ("hf_elmo.cli.score", "log-probabilities of words, and what could stand in their place"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 
