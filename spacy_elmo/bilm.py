@@ -101,6 +101,15 @@ class BiLM(Shim):
         size = (config.num_hidden_layers + 1, config.hidden_size)
         return [place_rows(vectors, own, shape=(len(doc), *size)) for doc, own in zip(docs, rows, strict=True)]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Transformers leaves hooks in a model that cannot be pickled."""
+        return {**self.__dict__, "_embedder": None, "_model": None if self._model is None else self.to_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._model is not None:
+            self.from_bytes(self._model)
+
     # What thinc asks of a shim
 
     def copy(self) -> "BiLM":
