@@ -50,8 +50,8 @@ class LayerCache:
         max_bytes: bound on the arrays in memory; the least recently used go first.  0 keeps none.
         folder: also keep them there, for later runs and other programs.
         max_folder_bytes: bound on the folder, see [`LayerFiles`][hf_elmo.layer_files.LayerFiles].
-        store_dtype: `"float32"` gives back what was computed, to the bit; `"float16"` takes half the room and rounds to 11
-            bits.  What `put` returns is what `get` will return.
+        store_dtype: `"float32"` gives back what was computed, to the bit; `"float16"` takes half the room and rounds to
+            11 bits.  What `put` returns is what `get` will return.
 
     An array of more than an eighth of a bound is not stored there.
 

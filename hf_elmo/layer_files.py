@@ -50,8 +50,8 @@ class LayerFiles:
         folder: is made where it is missing; may be shared by programs and by groups.
         group: a subfolder's name; the groups share the bound on the folder.
         dtype: of the numbers.
-        max_bytes: bound on the whole folder.  Where it is reached, other groups' files go, those first that were not used
-            for longest; then nothing more is stored.
+        max_bytes: bound on the whole folder.  Where it is reached, other groups' files go, those first that were not
+            used for longest; then nothing more is stored.
 
     Raises:
         OSError: the folder cannot be made.
@@ -146,7 +146,7 @@ class LayerFiles:
 
     def _read(self, place: _Place) -> NDArray[np.floating] | None:
         array = np.empty(place.shape, dtype=self.dtype)
-        numbers = memoryview(array).cast("B") if array.size else memoryview(b"")
+        numbers = _as_bytes(array)
         try:
             with _layers(place.stem).open("rb", buffering=0) as file:
                 file.seek(place.offset)
@@ -218,7 +218,7 @@ class _Writer:
         self.index_bytes = len(_MAGIC)
 
     def append(self, key: bytes, array: NDArray[np.floating]) -> _Place:
-        numbers = memoryview(array).cast("B") if array.size else memoryview(b"")
+        numbers = _as_bytes(array)
         layers, words, width = array.shape
         offset, checksum = self._offset, zlib.crc32(numbers)
         written = 0
@@ -230,6 +230,10 @@ class _Writer:
         self._index.write(record + _CHECKSUM.pack(zlib.crc32(record)))
         self.index_bytes += _RECORD_BYTES
         return _Place(self.stem, offset, (layers, words, width), checksum)
+
+
+def _as_bytes(array: NDArray[np.floating]) -> memoryview:
+    return array.data.cast("B") if array.size else memoryview(b"")
 
 
 def _layers(stem: Path) -> Path:

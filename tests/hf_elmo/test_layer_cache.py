@@ -19,7 +19,7 @@ def layers(seed: int, words: int = 4) -> np.ndarray:
 ONE = layers(0).nbytes
 
 
-@pytest.mark.parametrize("options", [{"max_bytes": 10**6}, {"folder": "cache"}, {"max_bytes": 10**6, "folder": "cache"}])
+@pytest.mark.parametrize("options", [{"max_bytes": 10**6}, {"folder": "c"}, {"max_bytes": 10**6, "folder": "c"}])
 def test_what_was_put_is_what_is_got(tmp_path, monkeypatch, options):
     monkeypatch.chdir(tmp_path)
     cache = LayerCache(**options)

@@ -181,10 +181,14 @@ def test_a_folder_that_cannot_be_written_to_is_read_all_the_same(tmp_path, caplo
     files_in(tmp_path).put(key(0), numbers(0))
     files = files_in(tmp_path)
 
-    def refuse(*args, **kwargs):
-        raise PermissionError("read-only")
+    path_open = Path.open
 
-    monkeypatch.setattr(Path, "open", lambda self, mode="r", **rest: refuse() if "x" in mode else open(self, mode, **rest))
+    def read_only(self, mode="r", **options):
+        if "x" in mode:
+            raise PermissionError("read-only")
+        return path_open(self, mode, **options)
+
+    monkeypatch.setattr(Path, "open", read_only)
     assert not files.put(key(1), numbers(1))
     assert not files.put(key(2), numbers(2))
     assert caplog.text.count("cannot be written") == 1

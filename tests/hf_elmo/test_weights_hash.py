@@ -32,9 +32,7 @@ SHAPES = {
 def test_the_hash_is_sha256_of_options_and_values():
     model = random_model()
     own = set(ElmoConfig.__dataclass_fields__) - set(PreTrainedConfig.__dataclass_fields__) - WITHOUT_EFFECT
-    expected = hashlib.sha256(
-        json.dumps({name: getattr(model.config, name) for name in own}, sort_keys=True).encode()
-    )
+    expected = hashlib.sha256(json.dumps({name: getattr(model.config, name) for name in own}, sort_keys=True).encode())
     for name in sorted(model.state_dict()):
         value = model.state_dict()[name].numpy()
         expected.update(f"{name} torch.float32 {value.shape}\n".encode() + value.tobytes())
