@@ -88,7 +88,28 @@ def test_options_reach_the_component_and_the_saved_config(tiny_folder):
         7,
     )
     assert component.set_vectors is False
-    assert nlp.config["components"]["context"] == {"factory": "elmo", "revision": None, **options}
+    training = {"frozen": True, "learning_rate_factor": 1.0, "unfreeze_after": None}
+    assert nlp.config["components"]["context"] == {"factory": "elmo", "revision": None, **training, **options}
+
+
+def test_the_model_is_a_name_or_a_block(tiny_folder):
+    folder = str(tiny_folder)
+    block = {"@architectures": "spacy_elmo.ElmoModel.v1", "name": folder, "max_words_per_batch": 7}
+    part = {"name": folder, "max_words_per_batch": 7}
+    for model in (folder, block, part):
+        nlp = spacy.blank("en")
+        component = nlp.add_pipe("elmo", config={"model": model})
+        assert component.source == folder
+        assert component.max_words_per_batch == (4096 if model is folder else 7)
+        if model is not folder:
+            assert nlp.config["components"]["elmo"]["model"] == {**block, "revision": None}
+    with pytest.raises(ValueError, match="revision: got 'v1' beside a block"):
+        spacy.blank("en").add_pipe("elmo", config={"model": block, "revision": "v1"})
+
+
+@pytest.mark.parametrize("name", ["ElmoModel", "ElmoListener", "ScalarMix", "MixedElmo", "ElmoTok2Vec"])
+def test_architectures_are_registered_with_versions(name):
+    assert spacy.registry.architectures.get(f"spacy_elmo.{name}.v1").__module__.startswith("spacy_elmo.")
 
 
 def test_a_misspelt_option_is_refused():

@@ -1,5 +1,7 @@
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -211,13 +213,38 @@ def test_a_pickled_pipeline_works(tagged_nlp):
     assert elmo.known_listeners == [listener]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes(tagged_nlp, tmp_path, method):
+    tagged_nlp.to_disk(tmp_path)
+    (tmp_path / "program.py").write_text(
+        "import multiprocessing, spacy\n"
+        "if __name__ == '__main__':\n"
+        f"    multiprocessing.set_start_method({method!r})\n"
+        f"    nlp = spacy.load({str(tmp_path)!r})\n"
+        "    texts = ['The dog barks .', 'tree bark', ''] * 4\n"
+        "    expected = [[token.tag_ for token in nlp(text)] for text in texts]\n"
+        "    docs = nlp.pipe(texts, n_process=2, batch_size=3)\n"
+        "    assert [[token.tag_ for token in doc] for doc in docs] == expected\n"
+        "    print('done')\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "done", done.stderr
+    assert "made from zeros" not in done.stderr
+
+
 # replace_listeners
 
 
 @pytest.mark.parametrize("form", ["name", "block"])
 @pytest.mark.parametrize(
     ("block", "path"),
-    [(mixed_block, "model.tok2vec.source"), (lambda source: tok2vec_block(source, output=True), "model.tok2vec.source")],
+    [
+        (mixed_block, "model.tok2vec.source"),
+        (lambda source: tok2vec_block(source, output=True), "model.tok2vec.source"),
+    ],
     ids=["mixed", "tok2vec"],
 )
 def test_replaced_listeners_give_the_same(make_nlp, tiny_folder, tmp_path, form, block, path):

@@ -12,9 +12,7 @@ from spacy_elmo.scalar_mix import build_scalar_mix, mix_weights, scalar_mixes
 
 WIDTH, LAYERS = 5, 3
 
-chosen_layers = st.one_of(
-    st.none(), st.lists(st.integers(0, LAYERS - 1), min_size=1, max_size=LAYERS, unique=True)
-)
+chosen_layers = st.one_of(st.none(), st.lists(st.integers(0, LAYERS - 1), min_size=1, max_size=LAYERS, unique=True))
 
 
 def make_docs(lengths, seed=0, dtype=np.float32):

@@ -58,7 +58,9 @@ def test_a_tagger_learns_more_than_it_could_from_zeros(make_nlp, monkeypatch):
         elmo = nlp.get_pipe("elmo")
         if zeros:
             monkeypatch.setattr(
-                ElmoComponent, "layers_of", lambda self, docs: [np.zeros((len(doc), LAYERS, WIDTH), "f") for doc in docs]
+                ElmoComponent,
+                "layers_of",
+                lambda self, docs: [np.zeros((len(doc), LAYERS, WIDTH), "f") for doc in docs],
             )
         examples, unseen = make_examples(nlp, count=40), make_examples(nlp, count=40, seed=1)
         optimizer = initialize(nlp, examples)
@@ -164,7 +166,9 @@ def test_averages_do_not_break(make_nlp, tmp_path):
     np.testing.assert_array_equal(nlp.get_pipe("tagger").model.predict([nlp("a word")])[0], last)
 
 
-@pytest.mark.parametrize("make_copy", [lambda c: pickle.loads(pickle.dumps(c)), copy.deepcopy], ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize(
+    "make_copy", [lambda c: pickle.loads(pickle.dumps(c)), copy.deepcopy], ids=["pickle", "deepcopy"]
+)
 def test_a_copied_component_works(make_nlp, make_copy):
     nlp = shared_nlp(make_nlp, "tagger", frozen=False)
     examples = make_examples(nlp)

@@ -45,9 +45,9 @@ def _sentences(generator: random.Random, count: int) -> Iterator[tuple[str, Bloc
                 "pos": tags,
                 "morphs": [f"Tag={tag}" for tag in tags],
                 "lemmas": [word.lower() for word in words],
-                "heads": [place] * len(words),
-                "deps": ["ROOT" if i == place else "dep" for i in range(len(words))],
-                "sent_starts": [1] + [0] * (len(words) - 1),
+                "heads": [max(i - 1, 0) for i in range(len(words))],
+                "deps": ["ROOT" if i == 0 else tags[i].lower() for i in range(len(words))],
+                "sent_starts": [True] + [False] * (len(words) - 1),
                 "entities": [(start, end, "PLACE")],
                 "links": {(start, end): {"Q1": float(verb), "Q2": float(not verb)}},
                 "spans": {"sc": [(start, end, "PLACE")]},
@@ -190,6 +190,8 @@ def add_consumer(nlp: Language, label: str, tok2vec: Block, **options: Any) -> A
     factory, architecture = CONSUMERS[label]
     if label == "spancat":
         options = {"suggester": {"@misc": "spacy.ngram_suggester.v1", "sizes": [1]}, **options}
+    if label == "parser":
+        options = {"min_action_freq": 1, **options}
     return nlp.add_pipe(factory, name=label, config={"model": architecture(tok2vec), **options})
 
 
