@@ -119,13 +119,23 @@ class ElmoComponent(SavedWeights, Pipe):
             self.shim.device = device
         if save_weights is not None:
             self.shim.save_weights = save_weights
-        self.shim.cache_options = self.shim.cache_options.changed(
+        self.set_cache(
             cache_size=cache_size, cache_dir=cache_dir, cache_dir_size=cache_dir_size, store_dtype=store_dtype
         )
-        if not frozen:
-            self._check_fine_tuned()
         self.all_layers = all_layers
         self.set_vectors = set_vectors
+
+    def set_cache(self, **options: Any) -> None:
+        """Change options of the cache, `cache_size`, `cache_dir`, `cache_dir_size` and `store_dtype`; None keeps one.
+
+        Raises:
+            ValueError: an option out of range, or a cache for a biLM that is trained.
+        """
+        options = {name: value for name, value in options.items() if value is not None}
+        if options:
+            self.shim.cache_options = self.shim.cache_options.changed(**options)
+        if self.fine_tuning is not None:
+            self._check_fine_tuned()
 
     def _check_fine_tuned(self) -> None:
         if self.shim.cache is not None:
@@ -163,8 +173,32 @@ class ElmoComponent(SavedWeights, Pipe):
         """Load the weights if they are not there yet, with the errors of `bilm`."""
         return self.shim.embedder
 
-    def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None) -> None:
-        """Load the weights, so that a wrong `model` shows before training starts."""
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        cache_size: int | None = None,
+        cache_dir: str | None = None,
+        cache_dir_size: int | None = None,
+        store_dtype: str | None = None,
+    ) -> None:
+        """Load the weights, so that a wrong `model` shows before training starts.
+
+        In a configuration's `[initialize.components.elmo]` the options of the cache hold while the pipeline is trained;
+        the one that is saved has those of `[components.elmo]`.
+
+        Args:
+            get_examples: not read.
+            nlp: not read.
+            cache_size: as the component's, and as the next; None keeps what it has.
+            cache_dir: as the component's.
+            cache_dir_size: as the component's.
+            store_dtype: as the component's.
+        """
+        self.set_cache(
+            cache_size=cache_size, cache_dir=cache_dir, cache_dir_size=cache_dir_size, store_dtype=store_dtype
+        )
         self.model.initialize()
         for listener in self.listeners:
             listener.check_sizes(self.model)

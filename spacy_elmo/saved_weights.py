@@ -8,7 +8,7 @@ from typing import Self
 import srsly
 
 from hf_elmo import ElmoModel
-from hf_elmo.model_source import load_model
+from hf_elmo.model_source import load_model, without_progress_bars
 from spacy_elmo.upstream import Upstream
 from spacy_elmo.weights_reference import WeightsReference
 
@@ -46,7 +46,8 @@ class SavedWeights(Upstream):
             return
         folder, reference = Path(path) / _FOLDER, Path(path) / _REFERENCE
         if self.shim.save_weights:
-            self.bilm.save_pretrained(folder)
+            with without_progress_bars():  # spaCy prints a table of its own while it trains
+                self.bilm.save_pretrained(folder)
             reference.unlink(missing_ok=True)
         else:
             content = self.shim.reference()._asdict()
