@@ -1,8 +1,8 @@
-"""`python -m spacy_elmo ["text" …]`, see [`spacy_elmo.demo`][spacy_elmo.demo]."""
+"""`python -m spacy_elmo ["text" …]`, see [`spacy_elmo.demo`][spacy_elmo.demo]; or a command of `spacy_elmo.cli`."""
 
 import sys
 
-from spacy_elmo.demo import main
+from spacy_elmo.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,11 +3,9 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import srsly
 import torch
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -15,14 +13,12 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Model
 
-from hf_elmo import ElmoModel
 from hf_elmo.embedder import ElmoEmbedder
-from hf_elmo.model_source import load_model
-from spacy_elmo.doc_sentences import FloatArray, place_rows, sentence_rows, sentence_words
+from spacy_elmo.doc_sentences import FloatArray, Rows, consume, is_whole_doc, sentence_rows, sentence_words
 from spacy_elmo.elmo_source import build_elmo_model
 from spacy_elmo.fine_tuning import FineTuning
 from spacy_elmo.handed_layers import HandedLayers, hand_out
-from spacy_elmo.upstream import Upstream
+from spacy_elmo.saved_weights import SavedWeights
 from spacy_elmo.vectors import set_hooks
 
 # A forked worker of nlp.pipe(..., n_process=2) inherits torch's thread pool without its threads and would
@@ -32,7 +28,6 @@ if hasattr(os, "register_at_fork"):
 
 # Docs are collected until they hold this many of the biLM's batches, so that sentences of one length meet.
 _BATCHES_COLLECTED = 8
-_FOLDER = "model"
 
 
 class DocVectors(NamedTuple):
@@ -47,7 +42,7 @@ class DocVectors(NamedTuple):
     layers: FloatArray | None = None
 
 
-class ElmoComponent(Upstream, Pipe):
+class ElmoComponent(SavedWeights, Pipe):
     """Set `doc._.elmo` and what is read from it (see [`spacy_elmo.vectors`][spacy_elmo.vectors]).
 
     One input of the biLM is a sentence where the doc has sentence boundaries, otherwise the whole doc: put a
@@ -73,6 +68,14 @@ class ElmoComponent(Upstream, Pipe):
         frozen: keep the biLM as it is; False trains it by the listeners' gradients.
         learning_rate_factor: see [`FineTuning`][spacy_elmo.fine_tuning.FineTuning], as the next.
         unfreeze_after: after how many steps each layer begins to learn, from the top; None: all at once.
+        device: "cpu", "cuda", "cuda:0" or "mps"; None, as for the next, is the architecture's, which by default is
+            where spaCy computes.  A GPU needs PyTorch only, not cupy.
+        cache_size: how many bytes of sentences' layers are kept in memory, so that none is computed twice, such as in
+            every epoch of training; 0 by default.  Only while the biLM is frozen.
+        cache_dir: folder in which they are kept for later runs and other programs.
+        cache_dir_size: bound on that folder, in bytes; 20 GB by default.
+        store_dtype: "float32" keeps in the cache what was computed, to the bit; "float16" takes half the room.
+        save_weights: False saves where the weights came from, and their hash, in place of the weights; True by default.
     """
 
     def __init__(
@@ -88,6 +91,12 @@ class ElmoComponent(Upstream, Pipe):
         frozen: bool = True,
         learning_rate_factor: float = 1.0,
         unfreeze_after: Sequence[int] | None = None,
+        device: str | None = None,
+        cache_size: int | None = None,
+        cache_dir: str | None = None,
+        cache_dir_size: int | None = None,
+        store_dtype: str | None = None,
+        save_weights: bool | None = None,
     ) -> None:
         if isinstance(model, Model):
             if revision is not None:
@@ -111,23 +120,40 @@ class ElmoComponent(Upstream, Pipe):
             self.max_words_per_batch = max_words_per_batch
         if precision is not None:
             self.precision = precision
+        if device is not None:
+            self.shim.device = device
+        if save_weights is not None:
+            self.shim.save_weights = save_weights
+        self.set_cache(
+            cache_size=cache_size, cache_dir=cache_dir, cache_dir_size=cache_dir_size, store_dtype=store_dtype
+        )
         self.all_layers = all_layers
         self.set_vectors = set_vectors
 
-    @property
-    def bilm(self) -> ElmoModel:
-        """The biLM with its scalar mix; loaded by the first use.
+    def set_cache(self, **options: Any) -> None:
+        """Change options of the cache, `cache_size`, `cache_dir`, `cache_dir_size` and `store_dtype`; None keeps one.
 
         Raises:
-            OSError: there is no such model; the message says where it was looked for.
-            ValueError: what is there is no ELMo model.
+            ValueError: an option out of range, or a cache for a biLM that is trained.
         """
-        return self.shim.model
+        options = {name: value for name, value in options.items() if value is not None}
+        if options:
+            self.shim.cache_options = self.shim.cache_options.changed(**options)
+        if self.fine_tuning is not None:
+            self._check_fine_tuned()
 
-    @bilm.setter
-    def bilm(self, bilm: ElmoModel) -> None:
-        self.shim.model = bilm
-        self._set_sizes()
+    def _check_fine_tuned(self) -> None:
+        if self.shim.cache is not None:
+            options = self.shim.cache_options
+            raise ValueError(
+                f"got frozen = false with cache_size = {options.cache_size} and cache_dir = {options.cache_dir!r}; "
+                "expected frozen = true, or 0 and null: the layers of a biLM that is trained change at every step."
+            )
+        if not self.shim.save_weights:
+            raise ValueError(
+                "got frozen = false with save_weights = false; expected save_weights = true: the weights of a biLM "
+                "that is trained are nowhere else."
+            )
 
     @property
     def source(self) -> str | None:
@@ -161,8 +187,32 @@ class ElmoComponent(Upstream, Pipe):
         """Load the weights if they are not there yet, with the errors of `bilm`."""
         return self.shim.embedder
 
-    def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None) -> None:
-        """Load the weights, so that a wrong `model` shows before training starts."""
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Language | None = None,
+        cache_size: int | None = None,
+        cache_dir: str | None = None,
+        cache_dir_size: int | None = None,
+        store_dtype: str | None = None,
+    ) -> None:
+        """Load the weights, so that a wrong `model` shows before training starts.
+
+        In a configuration's `[initialize.components.elmo]` the options of the cache hold while the pipeline is trained;
+        the one that is saved has those of `[components.elmo]`.
+
+        Args:
+            get_examples: not read.
+            nlp: not read.
+            cache_size: as the component's, and as the next; None keeps what it has.
+            cache_dir: as the component's.
+            cache_dir_size: as the component's.
+            store_dtype: as the component's.
+        """
+        self.set_cache(
+            cache_size=cache_size, cache_dir=cache_dir, cache_dir_size=cache_dir_size, store_dtype=store_dtype
+        )
         self.model.initialize()
         for listener in self.listeners:
             listener.check_sizes(self.model)
@@ -206,15 +256,8 @@ class ElmoComponent(Upstream, Pipe):
     def predict(self, docs: Sequence[Doc]) -> list[DocVectors]:
         """Compute the vectors of docs and leave the docs as they are."""
         rows = [sentence_rows(doc) for doc in docs]
-        mixed, layers = self._embed(sentence_words(docs, rows))
-        width, depth = self.width, self.bilm.config.num_hidden_layers + 1
-        return [
-            DocVectors(
-                mixed=place_rows(mixed, own, shape=(len(doc), width)),
-                layers=None if layers is None else place_rows(layers, own, shape=(len(doc), depth, width)),
-            )
-            for doc, own in zip(docs, rows, strict=True)
-        ]
+        vectors = self._embed(sentence_words(docs, rows))
+        return [self._place(vectors, own, len(doc)) for doc, own in zip(docs, rows, strict=True)]
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Iterable[DocVectors]) -> None:
         """Store vectors on docs, and the hooks that read them; hand the layers out to listeners."""
@@ -226,72 +269,48 @@ class ElmoComponent(Upstream, Pipe):
             if vectors.layers is not None and self.known_listeners:
                 hand_out(doc, self.name, HandedLayers(vectors.layers))
 
-    def _embed(self, sentences: list[list[str]]) -> tuple[Iterator[FloatArray], Iterator[FloatArray] | None]:
+    def _embed(self, sentences: list[list[str]]) -> Iterator[DocVectors]:
         """Per sentence the mix (words, width) and, if anyone wants them, the layers (words, layers, width)."""
-        if not self.all_layers and not self.known_listeners:
-            return iter(self.load().embed(sentences, layers="mix")), None
-        layers = self.load().embed(sentences, layers="all")  # each (layers, words, width)
-        return iter(self._mix(layers)), (layer.swapaxes(0, 1) for layer in layers)
+        if not self._keeps_layers and self.shim.cache is None:
+            return map(DocVectors, consume(self.load().embed(sentences, layers="mix")))
+        return (DocVectors(self._mix(layers), layers) for layers in self.shim.layers_of_sentences(sentences))
+
+    @property
+    def _keeps_layers(self) -> bool:
+        return self.all_layers or bool(self.known_listeners)
 
     @torch.inference_mode()
-    def _mix(self, layers: list[FloatArray]) -> list[FloatArray]:
-        """The scalar mix of layers that are there already: one pass of the biLM gives both."""
-        if not layers:
-            return []
+    def _mix(self, layers: FloatArray) -> FloatArray:
+        """The scalar mix of layers that are there already: (words, layers, width) → (words, width)."""
         mix = self.bilm.scalar_mix
         assert mix is not None
-        joined = torch.from_numpy(np.concatenate(layers, axis=1)).to(mix.weights)  # (layers, words, width)
-        mask = torch.ones((1, joined.shape[1]), dtype=torch.bool, device=joined.device)
-        mixed = mix(list(joined.unsqueeze(1)), mask)[0].float().cpu().numpy()  # (words, width)
-        ends = np.cumsum([layer.shape[1] for layer in layers])
-        return np.split(mixed, ends[:-1])
+        # A cache's layers cannot be written to, of which PyTorch would warn.
+        given = torch.from_numpy(layers) if layers.flags.writeable else torch.tensor(layers)
+        one = given.unsqueeze(0).to(mix.weights)  # (1, words, layers, width)
+        mask = torch.ones(one.shape[:2], dtype=torch.bool, device=one.device)
+        mixed: FloatArray = mix(list(one.unbind(2)), mask)[0].float().cpu().numpy()
+        return mixed
 
-    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Save the weights below `path`, as a Hugging Face folder `model` that `AutoModel` loads too."""
-        if _FOLDER not in exclude:
-            self.bilm.save_pretrained(Path(path) / _FOLDER)
+    def _place(self, vectors: Iterator[DocVectors], rows: Rows, tokens: int) -> DocVectors:
+        """The next sentences' vectors at their tokens' rows of a doc; whitespace keeps zeros."""
+        keep = self._keeps_layers
+        if is_whole_doc(rows, tokens):
+            mixed, layers = next(vectors)
+            return DocVectors(mixed, _own(layers) if keep and layers is not None else None)
+        width, depth = self.width, self.bilm.config.num_hidden_layers + 1
+        mixed = np.zeros((tokens, width), dtype=np.float32)
+        layers = np.zeros((tokens, depth, width), dtype=np.float32) if keep else None
+        for sentence in rows:
+            one = next(vectors)
+            mixed[sentence] = one.mixed
+            if layers is not None:
+                layers[sentence] = one.layers
+        return DocVectors(mixed, layers)
 
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
-        """Load the weights that `to_disk` saved.
 
-        Raises:
-            FileNotFoundError: the folder is not there.
-        """
-        if _FOLDER in exclude:
-            return self
-        folder = Path(path) / _FOLDER
-        if not (folder / "config.json").is_file():
-            raise FileNotFoundError(
-                f"component {self.name!r}: got no saved model at {folder}; expected config.json and "
-                f"model.safetensors there. Copy the whole folder of the pipeline, or load it with "
-                f"exclude=[{self.name!r}] and add the component anew."
-            )
-        self.bilm = load_model(folder)
-        return self
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The configuration and weights, as the two files of a Hugging Face folder."""
-        return srsly.msgpack_dumps({}) if _FOLDER in exclude else self.shim.to_bytes()
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
-        """Load what `to_bytes` gave.
-
-        Raises:
-            ValueError: the bytes hold no model.
-        """
-        if _FOLDER in exclude:
-            return self
-        try:
-            self.shim.from_bytes(bytes_data)
-        except ValueError as error:
-            raise ValueError(f"component {self.name!r}: {error}") from error
-        self._set_sizes()
-        return self
-
-    def _set_sizes(self) -> None:
-        """Say the sizes of weights that came in place of the configured ones."""
-        self.model.set_dim("nO", self.bilm.config.hidden_size, force=True)
-        self.model.set_dim("nL", self.bilm.config.num_hidden_layers + 1, force=True)
+def _own(layers: FloatArray) -> FloatArray:
+    """To be given away: a cache keeps its own."""
+    return layers if layers.flags.writeable else layers.copy()
 
 
 def _collect(stream: Iterable[Doc], *, max_docs: int, max_words: int) -> Iterator[list[Doc]]:

@@ -15,6 +15,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from spacy_elmo.cli.main import list_of_commands
+
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc, Token
@@ -186,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m spacy_elmo",
         description="Show how similar ELMo's vectors of one word are in different sentences.",
+        epilog=list_of_commands(),
     )
     parser.add_argument(
         "texts",

@@ -1,6 +1,6 @@
 """Docs to the biLM's sentences, and sentences' vectors back to a doc's tokens."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -27,9 +27,24 @@ def sentence_words(docs: Sequence[Doc], rows: Sequence[Rows]) -> list[list[str]]
     return [[doc[i].text for i in sentence] for doc, own in zip(docs, rows, strict=True) for sentence in own]
 
 
-def place_rows(vectors: Iterator[FloatArray], rows: Iterable[list[int]], *, shape: tuple[int, ...]) -> FloatArray:
+def consume(arrays: list[FloatArray]) -> Iterator[FloatArray]:
+    """Each array in order; none is held on to once it was given."""
+    arrays.reverse()
+    while arrays:
+        yield arrays.pop()
+
+
+def place_rows(vectors: Iterator[FloatArray], rows: Rows, *, shape: tuple[int, ...]) -> FloatArray:
     """Put the next sentences' vectors at their tokens' rows of a doc; whitespace keeps zeros."""
+    if is_whole_doc(rows, shape[0]):
+        whole = next(vectors)
+        return whole if whole.flags.writeable else whole.copy()  # a cache's are not given away
     placed = np.zeros(shape, dtype=np.float32)
     for sentence in rows:
         placed[sentence] = next(vectors)
     return placed
+
+
+def is_whole_doc(rows: Rows, tokens: int) -> bool:
+    """Whether a doc is one input of the biLM, whose vectors are the doc's as they are: a long one is not copied."""
+    return len(rows) == 1 and len(rows[0]) == tokens

@@ -18,6 +18,12 @@ DEFAULT_CONFIG: dict[str, Any] = {
     "frozen": True,
     "learning_rate_factor": 1.0,
     "unfreeze_after": None,
+    "device": None,
+    "cache_size": None,
+    "cache_dir": None,
+    "cache_dir_size": None,
+    "store_dtype": None,
+    "save_weights": None,
 }
 
 
@@ -39,6 +45,12 @@ def make_elmo(
     frozen: bool,
     learning_rate_factor: float,
     unfreeze_after: list[int] | None,
+    device: str | None,
+    cache_size: int | None,
+    cache_dir: str | None,
+    cache_dir_size: int | None,
+    store_dtype: str | None,
+    save_weights: bool | None,
 ) -> "ElmoComponent":
     """Build the component `elmo`, with the options of [`ElmoComponent`][spacy_elmo.component.ElmoComponent].
 
@@ -58,4 +70,10 @@ def make_elmo(
         frozen=frozen,
         learning_rate_factor=learning_rate_factor,
         unfreeze_after=unfreeze_after,
+        device=device,
+        cache_size=cache_size,
+        cache_dir=cache_dir,
+        cache_dir_size=cache_dir_size,
+        store_dtype=store_dtype,
+        save_weights=save_weights,
     )
