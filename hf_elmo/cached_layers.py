@@ -16,13 +16,11 @@ class CachedLayers:
     Args:
         embedder: computes those that are not.
         cache: where they are kept; may serve several embedders.
-        precision: that the embedder computes in, if it is not the weights' own.
     """
 
-    def __init__(self, embedder: ElmoEmbedder, cache: LayerCache, *, precision: str = "fp32") -> None:
+    def __init__(self, embedder: ElmoEmbedder, cache: LayerCache) -> None:
         self.embedder = embedder
         self.cache = cache
-        self.precision = precision
         self._hash = RememberedHash(embedder.model, mix=False)
 
     def embed(self, sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[np.float32]]:
@@ -37,7 +35,7 @@ class CachedLayers:
             ValueError: as `ElmoEmbedder.embed`.
             TypeError: as `ElmoEmbedder.embed`.
         """
-        weights = f"{self._hash()} {self.precision}"
+        weights = f"{self._hash()} {self.embedder.precision}"
         places = [tuple(sentence) for sentence in sentences]
         waiting: dict[tuple[str, ...], int] = {}  # how often each is still to be given
         for words in places:

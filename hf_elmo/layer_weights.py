@@ -63,8 +63,8 @@ def _check(tasks: LayerWeights) -> int:
         shares = [weight for weight in weights if weight is not None]
         if not shares or not np.isfinite(gamma) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-3:
             raise ValueError(
-                f"tasks: got {list(weights)} and gamma = {gamma} for {task!r}; expected shares from 0 to 1 that sum to 1, "
-                "softmax(w), and a number."
+                f"tasks: got {list(weights)} and gamma = {gamma} for {task!r}; expected shares from 0 to 1 that sum to "
+                "1, softmax(w), and a number."
             )
     return next(iter(depths.values()))
 

@@ -1,5 +1,6 @@
 """What people do with configuration files: `spacy init fill-config`, `spacy train`, `spacy.load`."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from spacy.tokens import DocBin
 from thinc.api import Config
 
 from hf_elmo import ElmoModel
+from spacy_elmo.elmo_source import build_elmo_model
 from spacy_elmo.scalar_mix import mix_weights, scalar_mixes
 from tests.spacy_elmo.conftest import LAYERS, WIDTH
 from tests.spacy_elmo.toy_tasks import make_examples
@@ -174,12 +176,8 @@ def test_defaults_are_filled_in():
     nlp.add_pipe("elmo")
     filled = nlp.config["components"]["elmo"]
     assert filled["frozen"] is True
-    assert filled["model"] == {
-        "@architectures": "spacy_elmo.ElmoModel.v1",
-        "name": None,
-        "revision": None,
-        "max_words_per_batch": 4096,
-    }
+    defaults = {name: option.default for name, option in inspect.signature(build_elmo_model).parameters.items()}
+    assert filled["model"] == {"@architectures": "spacy_elmo.ElmoModel.v1", **defaults}
 
 
 @pytest.mark.slow
