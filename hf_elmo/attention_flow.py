@@ -27,12 +27,12 @@ class AttentionFlow(nn.Module):
         self.question_attention = TrilinearScores(encoded)
         self.question_merge = nn.Linear(4 * encoded, width)
         self.self_encoder = BidirectionalRNN(nn.GRU, input_size=width, hidden_size=hidden_size)
-        self.self_attention = TrilinearScores(width)
+        self.self_attention = TrilinearScores(width, score_x=False)
         self.self_merge = nn.Linear(3 * width, width)
         self.start_encoder = BidirectionalRNN(nn.GRU, input_size=width, hidden_size=hidden_size)
-        self.start_scores = nn.Linear(width, 1)
+        self.start_scores = nn.Linear(width, 1, bias=False)
         self.end_encoder = BidirectionalRNN(nn.GRU, input_size=2 * width, hidden_size=hidden_size)
-        self.end_scores = nn.Linear(width, 1)
+        self.end_scores = nn.Linear(width, 1, bias=False)
 
     def forward(self, question: ElmoVectors, context: ElmoVectors) -> tuple[Tensor, Tensor]:
         """Shape: question (B, R, W), context (B, S, W) → scores of the start (B, S) and of the end (B, S)."""
@@ -70,14 +70,16 @@ class TrilinearScores(nn.Module):
 
     Args:
         width: of x and y.
+        score_x: whether \(w_1\) is there.  A softmax over j does not see it.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, score_x: bool = True) -> None:
         super().__init__()
-        self.of_x = nn.Linear(width, 1, bias=False)
+        self.of_x = nn.Linear(width, 1, bias=False) if score_x else None
         self.of_y = nn.Linear(width, 1, bias=False)
         self.of_both = nn.Linear(width, 1, bias=False)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Shape: x (B, S, W), y (B, R, W) → (B, S, R)."""
-        return self.of_x(x) + self.of_y(y).mT + (x * self.of_both.weight) @ y.mT
+        scores = self.of_y(y).mT + (x * self.of_both.weight) @ y.mT  # (B, S, R)
+        return scores if self.of_x is None else scores + self.of_x(x)

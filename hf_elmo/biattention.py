@@ -64,7 +64,7 @@ class Integrator(nn.Module):
     def __init__(self, width: int, hidden_size: int) -> None:
         super().__init__()
         self.rnn = BidirectionalRNN(nn.LSTM, input_size=3 * width, hidden_size=hidden_size)
-        self.attention = nn.Linear(self.rnn.output_size, 1)
+        self.attention = nn.Linear(self.rnn.output_size, 1, bias=False)
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor, other_mask: Tensor) -> Tensor:
         """Shape: x (B, S, W), other (B, R, W), mask (B, S), other_mask (B, R) → (B, 8·hidden_size)."""

@@ -105,4 +105,5 @@ class ElmoForTokenClassification(ElmoTaskModel):
             return summed / (labels != IGNORED).sum().clamp(min=1)
         labels = labels.masked_fill(~words, IGNORED)
         labelled = (labels != IGNORED).any(dim=1)  # (B,)
-        return -self.crf.log_likelihood(scores, labels, words).sum() / labelled.sum().clamp(min=1)
+        likelihoods = self.crf.log_likelihood(scores, labels, words) * labelled  # (B,)
+        return -likelihoods.sum() / labelled.sum().clamp(min=1)
