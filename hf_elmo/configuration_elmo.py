@@ -16,6 +16,8 @@ INITIAL_STATES = ("zero", "warm", "carry")
 MIX_LAYER_NORMS = ("none", "token", "batch")
 ACTIVATIONS = ("relu", "tanh")
 SOFTMAXES = ("sampled", "full", "adaptive")
+ELMO_PLACEMENTS = ("input", "output", "both")
+POOLINGS = ("mean", "max", "biattention")
 
 # Keys that transformers itself writes into a config.json without declaring them as fields.
 _TRANSFORMERS_KEYS = frozenset(
@@ -93,12 +95,27 @@ class ElmoConfig(PreTrainedConfig):
             twentieth and a quarter of the words.
         adaptive_div_value: each cluster's rows are narrower than the last one's by this factor; the first cluster's
             than `projection_size`.
+        freeze_bilm: train a task's layers and its mixes only.  False: fine-tune the biLM too.  Of the task heads; so
+            are the options that follow.
+        elmo_dropout: probability of dropping a feature of what the biLM gives, before the task's layers.
+        elmo_placement: where the mix goes (section 3.3): `"input"` of the task's network; `"output"`, beside what its
+            first recurrent layers give, which then read the token layer; `"both"`: two mixes of one biLM pass.
+        classifier_num_layers: biLSTM layers between ELMo and the classifier; 0: none.  The biattentive network and
+            question answering have a network of their own, whatever this number.
+        classifier_lstm_size: width of each direction of the task's recurrent layers.
+        classifier_dropout: probability of dropout inside the task's network, and on what it gives.
+        use_crf: score whole sequences of tags by a conditional random field (token classification).
+        pooling: how a sentence becomes one vector: `"mean"` or `"max"` of its words, or `"biattention"`, the
+            biattentive classification network (McCann et al. 2017).  Of sequence classification; so are the next two.
+        pool_boundaries: pool `<S>` and `</S>` too.
+        sentence_pairs: classify pairs of sentences, as in entailment.
 
     Raises:
         ValueError: a value outside its range, or a name that looks like a misspelt field.
     """
 
     model_type = "elmo"
+    keys_to_ignore_at_inference = ["state", "predictions"]
 
     vocab_size: int = 4
     character_vocab_size: int = 262
@@ -133,6 +150,16 @@ class ElmoConfig(PreTrainedConfig):
     num_negative_samples: int = 8192
     adaptive_cutoffs: list[int] | tuple | None = None
     adaptive_div_value: float | int = 4.0
+    freeze_bilm: bool = True
+    elmo_dropout: float | int = 0.5
+    elmo_placement: str = "input"
+    classifier_num_layers: int = 0
+    classifier_lstm_size: int = 200
+    classifier_dropout: float | int = 0.2
+    use_crf: bool = False
+    pooling: str = "mean"
+    pool_boundaries: bool = False
+    sentence_pairs: bool = False
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | None = 2
@@ -168,6 +195,8 @@ class ElmoConfig(PreTrainedConfig):
         _check_at_least("character_vocab_size", self.character_vocab_size, 262)
         _check_at_least("vocab_size", self.vocab_size, 4)
         _check_at_least("num_negative_samples", self.num_negative_samples, 1)
+        _check_at_least("classifier_num_layers", self.classifier_num_layers, 0)
+        _check_at_least("classifier_lstm_size", self.classifier_lstm_size, 1)
 
     def validate_character_filters(self) -> None:
         """`[[width, count], ...]`, at least one, no wider than a word's row."""
@@ -187,15 +216,18 @@ class ElmoConfig(PreTrainedConfig):
         _check_choice("initial_state", self.initial_state, INITIAL_STATES)
         _check_choice("mix_layer_norm", self.mix_layer_norm, MIX_LAYER_NORMS)
         _check_choice("lm_softmax", self.lm_softmax, SOFTMAXES)
+        _check_choice("elmo_placement", self.elmo_placement, ELMO_PLACEMENTS)
+        _check_choice("pooling", self.pooling, POOLINGS)
 
     def validate_numbers(self) -> None:
-        """Clips are positive or None, dropout is a probability, λ is not negative."""
+        """Clips are positive or None, dropouts are probabilities, λ is not negative."""
         for name in ("cell_clip", "projection_clip"):
             value = getattr(self, name)
             if value is not None and not (0 < value < math.inf):
                 raise ValueError(f"{name}: got {value!r}; expected a positive number, or None for no clip.")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: got {self.dropout!r}; expected a number from 0 to below 1.")
+        for name in ("dropout", "elmo_dropout", "classifier_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: got {getattr(self, name)!r}; expected a number from 0 to below 1.")
         if not 0 <= self.mix_l2 < math.inf:
             raise ValueError(f"mix_l2: got {self.mix_l2!r}; expected 0 or more.")
         if not 0 < self.mix_layer_norm_eps < math.inf:

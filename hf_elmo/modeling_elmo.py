@@ -149,6 +149,20 @@ class ElmoPreTrainedModel(PreTrainedModel):
         """
         return False
 
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """As in the base class, which makes every parameter it loads trainable; here what is frozen stays frozen."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.freeze_as_configured()
+        return loaded
+
+    def freeze_as_configured(self) -> None:
+        """Stop training what the configuration says is not trained."""
+        for module in self.modules():
+            if isinstance(module, ScalarMix):
+                module.requires_grad_(self.config.mix_trainable)
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """The reference's initial values (bilm-tf), on modules whose children were initialised before."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -10,7 +10,10 @@ from torch import Tensor
 
 from hf_elmo import ElmoConfig, ElmoForPreTraining, ElmoModel
 from hf_elmo.convert.conversion import load_original
+from hf_elmo.task_model import ElmoTaskModel
 from tests.oracles import numpy_elmo, random_weights
+
+HeadT = TypeVar("HeadT", bound=ElmoTaskModel)
 
 WORDS = [
     "The",
@@ -95,3 +98,10 @@ def original_files(folder: Path, options: Mapping[str, Any], weights: Mapping[st
 
 def converted(folder: Path, options: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> ElmoModel:
     return load_original(*original_files(folder, options, weights))[0]
+
+
+def random_head(head: type[HeadT], seed: int = 0, **changes: Any) -> HeadT:
+    """A small task model with large weights, in evaluation mode."""
+    model = head(tiny_config(**{"num_labels": 3, "classifier_lstm_size": 5, **changes})).eval()
+    randomise(model, seed)
+    return model
