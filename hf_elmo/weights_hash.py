@@ -19,6 +19,8 @@ WITHOUT_EFFECT = frozenset(
         "mix_l2",
         "mix_trainable",
         "lm_softmax",
+        "adaptive_cutoffs",
+        "adaptive_div_value",
         "num_negative_samples",
         "pad_token_id",
         "bos_token_id",
