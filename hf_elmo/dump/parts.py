@@ -78,11 +78,17 @@ def write_part(path: Path, part: Part, vectors: Sequence[np.ndarray], *, beside:
         part: the sentences.
         vectors: one array a sentence.
         beside: a folder of the same file system, to write in first.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
     """
     header = json.dumps({"first": part.first, "words": part.sentences}, ensure_ascii=False)
     tensors = {str(part.first + i): vector for i, vector in enumerate(vectors)}
     unfinished = beside / f"{path.name}.{os.getpid()}"
-    save_file(tensors, unfinished, metadata={_HEADER: header})
+    try:
+        save_file(tensors, unfinished, metadata={_HEADER: header})
+    except SafetensorError as error:
+        raise OSError(f"{unfinished}: cannot be written: {error}") from error
     sync(unfinished)
     os.replace(unfinished, path)
 

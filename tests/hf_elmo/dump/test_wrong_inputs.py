@@ -155,3 +155,25 @@ def test_a_part_that_is_damaged(model, tmp_path):
     first.write_bytes(first.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"00000\.safetensors: got a file that is damaged"):
         dump(SENTENCES, tmp_path / "v", model=model, options=replace(SMALL_PARTS, resume=True))
+
+
+def test_a_disk_that_is_full(model, tmp_path, monkeypatch):
+    """What fits is kept; when there is room again the run goes on."""
+    from safetensors import SafetensorError
+
+    from hf_elmo.dump import parts
+
+    whole, written = parts.save_file, []
+
+    def full(*args, **kwargs):
+        if len(written) == 2:
+            raise SafetensorError("No space left on device")
+        written.append(whole(*args, **kwargs))
+
+    monkeypatch.setattr(parts, "save_file", full)
+    with pytest.raises(OSError, match="cannot be written: No space left on device"):
+        dump(SENTENCES, tmp_path / "v", model=model, options=SMALL_PARTS)
+    assert len(names_in(tmp_path / ".v.parts" / "parts")) == 2
+    monkeypatch.undo()
+    dump(SENTENCES, tmp_path / "v", model=model, options=replace(SMALL_PARTS, resume=True))
+    assert names_in(tmp_path) == ["v"]
