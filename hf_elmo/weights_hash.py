@@ -11,7 +11,7 @@ from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.weights_snapshot import WeightsSnapshot
 
 _MIX = "scalar_mix."
-# Options of training, of a language model's head, and of words' ids: no vector of `ElmoModel` depends on them.
+# Options of training, of a language model's or a task's head, and of words' ids: no vector of `ElmoModel` depends on them.
 WITHOUT_EFFECT = frozenset(
     [
         "vocab_size",
@@ -21,6 +21,16 @@ WITHOUT_EFFECT = frozenset(
         "lm_softmax",
         "adaptive_cutoffs",
         "adaptive_div_value",
+        "freeze_bilm",
+        "elmo_dropout",
+        "elmo_placement",
+        "classifier_num_layers",
+        "classifier_lstm_size",
+        "classifier_dropout",
+        "use_crf",
+        "pooling",
+        "pool_boundaries",
+        "sentence_pairs",
         "num_negative_samples",
         "pad_token_id",
         "bos_token_id",
