@@ -11,7 +11,7 @@ from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.weights_snapshot import WeightsSnapshot
 
 _MIX = "scalar_mix."
-# Options of training, of a language model's or a task's head, and of words' ids: no vector of `ElmoModel` depends on them.
+# Options of training, of a language model's or a task's head, and of words' ids: no vector depends on them.
 WITHOUT_EFFECT = frozenset(
     [
         "vocab_size",
