@@ -52,6 +52,14 @@ def test_zero_clips_mean_none() -> None:
         ("mix_l2", float("nan"), "mix_l2"),
         ("vocab_size", 3, "vocab_size"),
         ("lm_softmax", "hierarchical", "'sampled', 'full', 'adaptive'"),
+        ("elmo_dropout", 1.0, "elmo_dropout: got 1.0"),
+        ("classifier_dropout", -0.1, "classifier_dropout: got -0.1"),
+        ("elmo_placement", "middle", "elmo_placement: got 'middle'; expected one of 'input', 'output', 'both'"),
+        ("pooling", "cls", "pooling: got 'cls'; expected one of 'mean', 'max', 'biattention'"),
+        ("classifier_num_layers", -1, "classifier_num_layers: got -1; expected an integer of at least 0"),
+        ("classifier_lstm_size", 0, "classifier_lstm_size: got 0"),
+        ("freeze_bilm", "yes", "freeze_bilm"),
+        ("use_crf", 1, "use_crf"),
     ],
 )
 def test_values_out_of_range_are_refused(option: str, value: Any, message: str) -> None:
@@ -91,7 +99,9 @@ def test_an_adaptive_softmax_that_cannot_be_is_refused(options: dict[str, Any], 
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("typo", ["lstm_sise", "projecton_size", "num_hidden_layer", "character_filter"])
+@pytest.mark.parametrize(
+    "typo", ["lstm_sise", "projecton_size", "num_hidden_layer", "use_crff", "freeze_biLM", "character_filter"]
+)
 def test_a_misspelt_option_is_refused_with_a_suggestion(typo: str) -> None:
     with pytest.raises(ValueError, match="did you mean"):
         ElmoConfig(**{typo: 3})
