@@ -18,7 +18,7 @@ _NAME = "scalar_mix"
 
 def build_scalar_mix(
     layers: list[int] | None = None,
-    dropout: float = 0.5,
+    dropout: float = 0.2,
     layer_norm: bool = False,
     layer_norm_eps: float = 1e-12,
     l2: float = 0.0,
@@ -28,7 +28,8 @@ def build_scalar_mix(
 
     Args:
         layers: the layers that are mixed (0 = token layer), or None for all.
-        dropout: probability, on the mixed vector.  spaCy's own `[training] dropout` does not change it.
+        dropout: probability, on the mixed vector.  spaCy's own `[training] dropout` does not change it.  The
+            reference's 0.5 suits wide layers and long training.
         layer_norm: normalise every token of every layer by its own mean and variance first.
         layer_norm_eps: added to the variance.
         l2: λ of the paper's penalty λ‖w‖² (section 3.3), whose gradient 2λw is added at each update.

@@ -12,7 +12,7 @@ from hf_elmo.character_ids import words_to_character_ids
 from hf_elmo.scalar_mix import ScalarMix
 from spacy_elmo.fine_tuning import FineTuning, parameters_from_the_top
 from spacy_elmo.handed_layers import handed_to
-from tests.spacy_elmo.conftest import LAYERS, WIDTH
+from tests.spacy_elmo.conftest import LAYERS
 from tests.spacy_elmo.test_listener import LISTENER, listener_of
 from tests.spacy_elmo.test_upstream import shared_nlp, state_of
 from tests.spacy_elmo.toy_tasks import add_consumer, initialize, make_examples, mixed_block, train

@@ -72,6 +72,7 @@ def test_a_copied_doc_keeps_its_layers(tagged_nlp):
     assert handed_to(doc.copy(), "elmo") is handed_to(doc, "elmo")
 
 
+@pytest.mark.filterwarnings("ignore:.*W109")
 def test_layers_are_not_saved_with_the_doc(tagged_nlp):
     doc = tagged_nlp("a word")
     loaded = pickle.loads(pickle.dumps(doc))

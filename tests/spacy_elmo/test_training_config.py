@@ -187,7 +187,7 @@ def test_fill_config_and_train(files, tiny_folder):
     run_spacy(files, "init", "fill-config", "base.cfg", "config.cfg")
     filled = Config().from_disk(files / "config.cfg", interpolate=False)
     assert filled["components"]["elmo"]["frozen"] is True
-    assert filled["components"]["ner"]["model"]["tok2vec"]["input_mix"]["dropout"] == 0.5
+    assert filled["components"]["ner"]["model"]["tok2vec"]["input_mix"]["dropout"] == 0.2
     printed = run_spacy(files, *train_command())
     assert "LOSS NER" in printed.upper()
     assert "LOSS ELMO" not in printed.upper()

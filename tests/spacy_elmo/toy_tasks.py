@@ -89,7 +89,7 @@ def tok2vec_block(source: Block, *, encoder: str = "cnn", width: int = 8, output
         "source": source,
         "embed": {
             "@architectures": "spacy.MultiHashEmbed.v2",
-            "width": 4,
+            "width": 16,
             "attrs": ["NORM"],
             "rows": [50],
             "include_static_vectors": False,
