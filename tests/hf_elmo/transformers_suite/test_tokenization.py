@@ -14,10 +14,42 @@ tokenization = suite_module("test_tokenization_common")
 
 pytestmark = pytest.mark.slow
 
-WORDS = (
-    "the a this is sentence first second one low lower new hello world test dog cat sat on mat and it was very long "
-    "Wonderful no inspiration example with subtoken This Hello A ."
-).split()
+WORDS = [
+    "the",
+    "a",
+    "this",
+    "is",
+    "sentence",
+    "first",
+    "second",
+    "one",
+    "low",
+    "lower",
+    "new",
+    "hello",
+    "world",
+    "test",
+    "dog",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    "and",
+    "it",
+    "was",
+    "very",
+    "long",
+    "Wonderful",
+    "no",
+    "inspiration",
+    "example",
+    "with",
+    "subtoken",
+    "This",
+    "Hello",
+    "A",
+    ".",
+]
 FIXED = "the biLM knows <S> and </S> by their characters and <pad> by its id: other special words are refused"
 
 
