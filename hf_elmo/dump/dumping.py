@@ -260,6 +260,8 @@ def make_embedder(model: ElmoModel, device: str, options: DumpOptions) -> ElmoEm
 
 def embed_part(part: Part, work: WorkFolder, embedder: ElmoEmbedder, options: DumpOptions) -> Iterator[int]:
     """Compute and write one part; yields how many of its words are done, before it is written."""
+    # A word's vector rounds by the words it was computed with: of a part's own, whichever parts this run has computed.
+    embedder.forget_words()
     vectors: list[np.ndarray] = []
     done = 0
     for window in embed_windows(embedder, part.sentences, options.layers):
