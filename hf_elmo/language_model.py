@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers.utils import logging
 
+from hf_elmo import model_source
 from hf_elmo.character_ids import BOS_WORD, EOS_WORD, words_to_character_ids
-from hf_elmo.model_source import load_model, without_progress_bars
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
@@ -50,14 +48,8 @@ def load_language_model(name: str | Path, *, revision: str | None = None) -> Lan
         OSError: no such model.
         ValueError: no ELMo, damaged, without a softmax, or with another vocabulary than its softmax.
     """
-    load_model(name, revision=revision)  # says what is wrong with the folder or the biLM
-    with without_progress_bars(), _without_load_report():
-        loaded: Any = ElmoForPreTraining.from_pretrained(
-            name, revision=revision or "main", use_safetensors=True, output_loading_info=True, dtype=torch.float32
-        )
-    model: ElmoForPreTraining
-    model, info = loaded
-    if any(key.startswith("lm_head.") for key in info["missing_keys"]):
+    model, has_head = model_source.load_language_model(name, revision=revision)
+    if not has_head:
         raise ValueError(
             f"{name}: got a model without its softmax over words (lm_head), so that it predicts none; expected the "
             "folder of a pretraining run (`hf-elmo pretrain`), what `hf-elmo publish --with-lm-head` makes of one, or "
@@ -69,18 +61,7 @@ def load_language_model(name: str | Path, *, revision: str | None = None) -> Lan
             f"{name}: got a vocabulary of {tokenizer.vocab_size:,} words and a softmax over "
             f"{model.config.vocab_size:,}; expected the tokenizer that the model was trained with."
         )
-    return LanguageModel(model.eval(), tokenizer)
-
-
-@contextmanager
-def _without_load_report() -> Iterator[None]:
-    """What is missing is said by an error of one line."""
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
+    return LanguageModel(model, tokenizer)
 
 
 def word_ids(model: ElmoForPreTraining, tokenizer: ElmoTokenizer, words: Sequence[str]) -> list[int]:

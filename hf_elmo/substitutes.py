@@ -117,8 +117,8 @@ def _of_chunk(
     top: int,
 ) -> list[list[Substitute]]:
     places = torch.tensor(indices, device=tops.forward.device)
-    forward = _log_probabilities(model, tops.forward[0, places])  # (k, V), from the word before
-    backward = _log_probabilities(model, tops.backward[0, places + 2])  # (k, V), from the word after
+    forward = model.lm_head.log_probabilities(tops.forward[0, places])  # (k, V), from the word before
+    backward = model.lm_head.log_probabilities(tops.backward[0, places + 2])  # (k, V), from the word after
     scores = forward + backward - prior
     config = model.config
     never: list[Any] = [config.bos_token_id, config.eos_token_id, config.unk_token_id]
@@ -139,11 +139,6 @@ def _of_chunk(
         ]
         for row in range(len(indices))
     ]
-
-
-def _log_probabilities(model: ElmoForPreTraining, x: Tensor) -> Tensor:
-    """Natural log-probability of every word in the vocabulary file's order: (k, P) → (k, V)."""
-    return model.lm_head.logits(x).log_softmax(dim=-1)
 
 
 def _check(model: ElmoForPreTraining, words: Sequence[str], indices: Sequence[int], top: int) -> None:

@@ -66,28 +66,12 @@ def embed_windows(
     words = 0
     for sentence in sentences:
         if window and words + len(sentence) > _WORDS_PER_WINDOW:
-            yield _embed(embedder, window, layers)
+            yield embedder.embed(window, layers=layers)
             window, words = [], 0
         window.append(sentence)
         words += len(sentence)
     if window:
-        yield _embed(embedder, window, layers)
-
-
-def _embed(embedder: ElmoEmbedder, sentences: Sequence[Sequence[str]], layers: DumpedLayers) -> list[np.ndarray]:
-    if layers == "mix":
-        return embedder.embed(sentences, layers="mix")
-    return [_chosen(every, layers) for every in embedder.embed(sentences, layers="all")]
-
-
-def _chosen(every: np.ndarray, layers: DumpedLayers) -> np.ndarray:
-    """(L + 1, n, 2P) → the layers asked for, in memory of their own."""
-    if not isinstance(layers, str):
-        return every[list(layers)]
-    if layers == "all":
-        return every
-    chosen: np.ndarray = every.mean(axis=0) if layers == "average" else every[-1].copy()
-    return chosen
+        yield embedder.embed(window, layers=layers)
 
 
 def _expected() -> str:
