@@ -263,6 +263,35 @@ def test_a_head_on_a_pretrained_biLM(  # noqa: N802
     assert model.config.num_labels == 3
 
 
+def test_a_saved_head_is_loaded_to_be_fine_tuned(tmp_path: Path) -> None:
+    random_head(ElmoForTokenClassification).save_pretrained(tmp_path)
+    model = ElmoForTokenClassification.from_pretrained(tmp_path, freeze_bilm=False)
+    assert all(p.requires_grad for p in model.parameters())
+
+
+@every_variant
+def test_mixed_precision(head: type[ElmoTaskModel], changes: dict[str, Any]) -> None:
+    """Near the loss of full precision, and gradients in float32."""
+    model = random_head(head, elmo_dropout=0.0, classifier_dropout=0.0, **changes).train()
+    expected = model(**batch(), **LABELS[head]).loss
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(**batch(), **LABELS[head]).loss
+    loss.backward()
+    torch.testing.assert_close(loss.float(), expected, rtol=0.1, atol=0.05)
+    gradients = [p.grad for p in model.parameters() if p.requires_grad]
+    assert all(g is not None and g.dtype == torch.float32 and torch.isfinite(g).all() for g in gradients)
+
+
+@every_variant
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_weights(head: type[ElmoTaskModel], changes: dict[str, Any], dtype: torch.dtype) -> None:
+    model = random_head(head, **changes)
+    expected = model(**batch(), **LABELS[head]).loss
+    with torch.no_grad():
+        loss = model.to(dtype)(**batch(), **LABELS[head]).loss
+    torch.testing.assert_close(loss.float(), expected, rtol=0.1, atol=0.1)
+
+
 def test_a_trained_mix_goes_with_the_features_it_was_saved_with(tmp_path: Path) -> None:
     body = random_model()
     body.save_pretrained(tmp_path)
