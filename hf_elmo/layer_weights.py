@@ -63,8 +63,8 @@ def _check(tasks: LayerWeights) -> int:
         shares = [weight for weight in weights if weight is not None]
         if not shares or not np.isfinite(gamma) or min(shares) < 0 or abs(sum(shares) - 1) > 1e-3:
             raise ValueError(
-                f"tasks: got {list(weights)} and gamma = {gamma} for {task!r}; expected shares from 0 to 1 that sum to 1, "
-                "softmax(w), and a number."
+                f"tasks: got {list(weights)} and gamma = {gamma} for {task!r}; expected shares from 0 to 1 that sum to "
+                "1, softmax(w), and a number."
             )
     return next(iter(depths.values()))
 
@@ -94,7 +94,8 @@ def _figure(tasks: LayerWeights, depth: int) -> "Figure":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('drawing needs matplotlib: pip install "spacy-elmo[plots]"') from error
-    shares = np.array([[np.nan if w is None else w for w in weights] for weights, _ in tasks.values()])  # (tasks, layers)
+    # (tasks, layers)
+    shares = np.array([[np.nan if weight is None else weight for weight in weights] for weights, _ in tasks.values()])
     longest = max(map(len, tasks))
     figure = Figure(figsize=(1.4 + 0.085 * longest + _COLUMN_INCHES * depth, 1.6 + _ROW_INCHES * len(tasks)), dpi=150)
     figure.set_layout_engine("constrained")

@@ -59,8 +59,8 @@ class CacheWarming:
         self.bilms = frozen_bilms(self.nlp)
         if not self.bilms:
             raise ValueError(
-                f"{pipeline}: got the components {', '.join(self.nlp.pipe_names) or 'none'}; expected one with a frozen "
-                "biLM, such as elmo. The layers of a biLM that is trained change at every step."
+                f"{pipeline}: got the components {', '.join(self.nlp.pipe_names) or 'none'}; expected one with a "
+                "frozen biLM, such as elmo. The layers of a biLM that is trained change at every step."
             )
         for bilm in self.bilms.values():
             bilm.cache_options = bilm.cache_options.changed(

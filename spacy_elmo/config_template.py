@@ -113,8 +113,8 @@ def _check_tasks(pipeline: Sequence[str]) -> None:
     unknown = [task for task in pipeline if task not in TASKS]
     if not pipeline or unknown or len(set(pipeline)) != len(pipeline):
         raise ValueError(
-            f"pipeline: got {','.join(pipeline)!r}; expected one or more of {', '.join(TASKS)}, each once. Others can be "
-            "added to the configuration by hand."
+            f"pipeline: got {','.join(pipeline)!r}; expected one or more of {', '.join(TASKS)}, each once. Others can "
+            "be added to the configuration by hand."
         )
 
 
@@ -147,8 +147,9 @@ def _elmo(model: str | None, *, fine_tune: bool, gpu: bool) -> Block:
 
 
 def _task_model(nlp: Language, task: str, listener: Block, *, output_mix: bool) -> Block:
-    """spaCy's own default for the task, on ELMo."""
-    model: Block = copy.deepcopy(nlp.get_factory_meta(task).default_config["model"])
+    """The task's default architecture, on ELMo."""
+    default: Any = nlp.get_factory_meta(task).default_config
+    model: Block = copy.deepcopy(default["model"])
     model["tok2vec"] = {
         "@architectures": "spacy_elmo.ElmoTok2Vec.v1",
         "source": listener,

@@ -73,10 +73,7 @@ def plain_docs(nlp):
 def test_training_reads_every_sentence_once_in_total(make_nlp, tiny_folder, tmp_path, read, place, kind):
     """Over epochs, evaluations and, with a folder, runs."""
     for _run in range(2):
-        if kind == "listener":
-            nlp = make_nlp(**options(place, tmp_path))
-        else:
-            nlp = spacy.blank("en")
+        nlp = make_nlp(**options(place, tmp_path)) if kind == "listener" else spacy.blank("en")
         source = source_block(kind, str(tiny_folder), width=WIDTH, layers=LAYERS)
         if kind == "standalone":
             source.update(options(place, tmp_path))
