@@ -94,9 +94,8 @@ def _figure(tasks: LayerWeights, depth: int) -> "Figure":
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError('drawing needs matplotlib: pip install "spacy-elmo[plots]"') from error
-    shares = np.array(
-        [[np.nan if w is None else w for w in weights] for weights, _ in tasks.values()]
-    )  # (tasks, layers)
+    # (tasks, layers)
+    shares = np.array([[np.nan if weight is None else weight for weight in weights] for weights, _ in tasks.values()])
     longest = max(map(len, tasks))
     figure = Figure(figsize=(1.4 + 0.085 * longest + _COLUMN_INCHES * depth, 1.6 + _ROW_INCHES * len(tasks)), dpi=150)
     figure.set_layout_engine("constrained")

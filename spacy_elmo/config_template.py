@@ -147,10 +147,9 @@ def _elmo(model: str | None, *, fine_tune: bool, gpu: bool) -> Block:
 
 
 def _task_model(nlp: Language, task: str, listener: Block, *, output_mix: bool) -> Block:
-    """SpaCy's own default for the task, on ELMo."""
-    default_config = nlp.get_factory_meta(task).default_config
-    assert default_config is not None
-    model: Block = copy.deepcopy(default_config["model"])
+    """The task's default architecture, on ELMo."""
+    default: Any = nlp.get_factory_meta(task).default_config
+    model: Block = copy.deepcopy(default["model"])
     model["tok2vec"] = {
         "@architectures": "spacy_elmo.ElmoTok2Vec.v1",
         "source": listener,

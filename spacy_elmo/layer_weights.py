@@ -21,8 +21,10 @@ def learnt_layer_weights(nlp: Language) -> dict[str, Weights]:
     for name, component in nlp.components:
         if isinstance(component, ElmoComponent):
             tasks[f"{name}: doc._.elmo"] = _own_mix(component)
-        elif isinstance(model := getattr(component, "model", None), Model):
-            tasks.update(_mixes(name, model))
+        else:
+            model = getattr(component, "model", None)
+            if isinstance(model, Model):
+                tasks.update(_mixes(name, model))
     return tasks
 
 

@@ -1,4 +1,4 @@
-"""`nlp.pipe(..., n_process=2)`: in a process of its own, under a time limit, since what fails here waits for ever."""
+"""`nlp.pipe(..., n_process=2)`: in a process of its own and under a time limit; what goes wrong waits for ever."""
 
 import pytest
 
