@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.model_source import load_language_model
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 from hf_elmo.pretraining.adagrad_start import load_accumulators
 from hf_elmo.tokenization_elmo import ElmoTokenizer
@@ -38,6 +37,7 @@ class Start:
 
     def __init__(self, folder: str | Path, vocabulary: Sequence[str], model_options: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
+        self._model_options = dict(model_options)
         for name in ("config.json", "model.safetensors", "tokenizer.json"):
             if not (self.folder / name).is_file():
                 raise FileNotFoundError(
@@ -59,24 +59,12 @@ class Start:
         Raises:
             ValueError: its weights are damaged, belong to another configuration, or lack the softmax.
         """
-        loaded: Any
-        try:
-            loaded = ElmoForPreTraining.from_pretrained(
-                self.folder,
-                config=self.config,
-                dtype=torch.float32,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-            )
-        except SafetensorError as error:
-            raise ValueError(f"{self.folder}: cannot read its model.safetensors, it is damaged: {error}") from error
-        model: ElmoForPreTraining
-        model, info = loaded
-        wrong = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
-        if wrong:
+        model, has_head = load_language_model(self.folder, **self._model_options)
+        if not has_head:
             raise ValueError(
-                f"{self.folder}: got weights without {wrong[0]} and {len(wrong) - 1} more of the shapes in its "
-                "config.json; expected a language model with its softmax."
+                f"init_from: {self.folder}: got a model without its softmax; expected one with it, from a training "
+                "run, `hf-elmo publish --with-lm-head` or `hf-elmo convert` of a training checkpoint.  `hf-elmo adapt` "
+                "starts a new softmax."
             )
         return model.train()
 
