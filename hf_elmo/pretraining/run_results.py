@@ -63,7 +63,7 @@ def write_results(
             seconds=seconds,
             hardware=_hardware(training),
             words_per_update=trainer.words_per_update,
-            settings=_settings(options, training, model),
+            settings={**_first_values(options, kwargs.get("adaptation")), **_settings(options, training, model)},
             text_as=options.text_as,
             licences=licences,
             model_licence=options.model_licence,
@@ -146,6 +146,21 @@ def _text_settings(options: PretrainingOptions, training: TrainingArguments) -> 
         "streams": rows * training.world_size,
         "words between updates (truncated BPTT)": options.unroll_steps,
     }
+
+
+def _first_values(options: PretrainingOptions, adaptation: str | None) -> dict[str, str]:
+    """Where the weights came from; of an adapted model, a section of its own tells."""
+    if adaptation is not None:
+        return {}
+    if options.init_from is not None:
+        return {"first values": f"those of {Path(options.init_from).resolve().name}"}
+    parts = ["random"]
+    if options.start_at_word_frequencies:
+        parts.append("the softmax's biases at the logarithms of the words' frequencies")
+    if options.word_vectors is not None:
+        layers = "the softmax and the token layer" if options.word_vector_steps else "the softmax"
+        parts.append(f"{layers} fitted to {Path(options.word_vectors).name}")
+    return {"first values": "; ".join(parts)}
 
 
 def _softmax(config: ElmoConfig, kind: str) -> str:

@@ -290,6 +290,23 @@ def test_updates_are_counted_in_epochs(corpus, tmp_path):
     assert ElmoForPreTraining.from_pretrained(tmp_path).config.vocab_size == 21
 
 
+def test_a_run_starts_from_word_vectors_and_its_card_says_so(corpus, tmp_path):
+    (tmp_path / "vectors.txt").write_text("".join(f"w{word} {word} {-word} 1.5\n" for word in range(1, 40)))
+    flags = ["--word_vectors", str(tmp_path / "vectors.txt"), "--start_at_word_frequencies", "--max_steps", "1"]
+    assert run(corpus, tmp_path / "out", *flags, "--learning_rate", "0") == 0
+    weight = ElmoForPreTraining.from_pretrained(tmp_path / "out").lm_head.weight
+    tokenizer = ElmoTokenizer.from_pretrained(tmp_path / "out")
+    rows = [tokenizer.convert_tokens_to_ids(f"w{word}") - 1 for word in (1, 2, 3, 4)]
+    steps = weight[rows, :2].diff(dim=0)  # the vectors' first two numbers go up and down by one step from word to word
+    torch.testing.assert_close(steps, steps[:1].expand_as(steps), rtol=1e-4, atol=1e-6)
+    assert steps[0, 0] == -steps[0, 1] > 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    start = (
+        "random; the softmax's biases at the logarithms of the words' frequencies; the softmax fitted to vectors.txt"
+    )
+    assert f"| first values | {start} |" in card
+
+
 def test_report_for_another_vocabulary_counts_unknown_words_anew(corpus):
     prepared = prepared_of(corpus)
     assert report_for(prepared, prepared.vocab_size) is prepared.report
