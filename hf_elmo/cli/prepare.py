@@ -5,17 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hf_elmo.pretraining.prepare import Progress
 
 _LAYOUTS = ("auto", "wrapped", "paragraphs", "sentences")
-_SECONDS_BETWEEN_LINES = 10.0
 
 DESCRIPTION = """Tokenises and counts text and writes a folder from which a biLM is pretrained.
 
@@ -78,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit status, 2 where the input is at fault."""
+    from hf_elmo.cli.progress import shown_progress
     from hf_elmo.pretraining.corpus import Source
     from hf_elmo.pretraining.prepare import prepare
     from hf_elmo.pretraining.prepare_options import PrepareOptions
@@ -102,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         )
         train = [Source.parse(text, layout=args.layout) for text in args.train]
         heldout = [Source.parse(text, layout=args.layout) for text in args.heldout]
-        with _shown_progress() as progress:
+        with shown_progress() as progress:
             prepared = prepare(train, args.out, heldout=heldout, options=options, progress=progress)
     except (OSError, ValueError, ImportError) as error:
         print(f"hf-elmo prepare: {error}", file=sys.stderr)
@@ -110,47 +103,3 @@ def run(args: argparse.Namespace) -> int:
     print(describe_report(prepared.report))
     print(f"written to {args.out}")
     return 0
-
-
-@contextmanager
-def _shown_progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar with the time left on a terminal, a line every ten seconds elsewhere (to standard error)."""
-    if not sys.stderr.isatty():
-        yield _ProgressLines()
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("reading", total=None)
-
-        def show(progress: Progress) -> None:
-            total = progress.bytes_total or None
-            bar.update(task, completed=progress.bytes_read, total=total, description=f"{progress.words:,} words")
-
-        yield show
-
-
-class _ProgressLines:
-    def __init__(self) -> None:
-        self._start = self._last = time.monotonic()
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._last < _SECONDS_BETWEEN_LINES:
-            return
-        self._last = now
-        elapsed = now - self._start
-        text = f"{progress.words:,} words, {progress.words / elapsed:,.0f} words/s"
-        if progress.bytes_total and progress.bytes_read:
-            share = progress.bytes_read / progress.bytes_total
-            text += f", {100 * share:.0f} %, {elapsed * (1 - share) / share:.0f} s left"
-        print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How far a dump is: a bar on a terminal, a line every ten seconds elsewhere, both to standard error."""
+"""How far a command is: a bar on a terminal, a line every ten seconds elsewhere, both to standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from hf_elmo.dump import Progress
+    from hf_elmo.text_progress import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
 

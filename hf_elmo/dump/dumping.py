@@ -21,22 +21,9 @@ from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
 from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.text_input import TextInput
+from hf_elmo.text_progress import Progress
 
 Sentences = Iterable[Sequence[str]]
-
-
-class Progress(NamedTuple):
-    """How far a dump is.
-
-    Attributes:
-        words: whose vectors were computed since this run began.
-        share: of the input that is done, from 0 to 1, or None where its size is not known.
-        share_before: of the input that had been done before this run.
-    """
-
-    words: int
-    share: float | None
-    share_before: float = 0.0
 
 
 class Dumped(NamedTuple):

@@ -17,9 +17,9 @@ from hf_elmo.dump.work_folder import WorkFolder
 from hf_elmo.model_source import load_model, without_progress_bars
 
 if TYPE_CHECKING:
-    from hf_elmo.dump.dumping import Progress
     from hf_elmo.embedder import ElmoEmbedder
     from hf_elmo.modeling_elmo import ElmoModel
+    from hf_elmo.text_progress import Progress
 
 
 def check_available() -> None:
@@ -44,7 +44,7 @@ def compute(
         ValueError: what went wrong in a worker.
         RuntimeError: what went wrong with the workers.
     """
-    from hf_elmo.dump.dumping import Progress
+    from hf_elmo.text_progress import Progress
 
     ray = _ray()
     missing, count, words, words_before = [], 0, 0, 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +33,8 @@ from hf_elmo.pretraining.shards import (
     written_beside,
 )
 from hf_elmo.pretraining.vocabulary import order_by_frequency, vocabulary_size_for
+from hf_elmo.text_progress import Progress
 from hf_elmo.vocabulary_file import SPECIAL_WORDS, read_vocabulary
-
-
-class Progress(NamedTuple):
-    """How far the first pass is: bytes of input read and in all (0: not known), words, sentences."""
-
-    bytes_read: int
-    bytes_total: int
-    words: int
-    sentences: int
 
 
 def prepare(
@@ -81,7 +73,8 @@ def prepare(
         for chunk, tokenised in tokenised_chunks(chunks, options):
             first.add(chunk, tokenised)
             if progress is not None:
-                progress(Progress(chunk.bytes_read, bytes_total, first.words_seen, first.sentences_seen))
+                share = min(1.0, chunk.bytes_read / bytes_total) if bytes_total else None
+                progress(Progress(first.words_seen, share))
         first.close()
         _check_splits(first.splits, train, heldout, options)
         _write_second_pass(folder, first, given, options)

@@ -1,7 +1,7 @@
 import io
 
 from hf_elmo.cli.progress import ProgressLines, Speed, shown_progress
-from hf_elmo.dump import Progress
+from hf_elmo.text_progress import Progress
 
 
 class Clock:

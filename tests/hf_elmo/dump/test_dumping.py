@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_elmo.dump import Dumped, DumpOptions, Progress, Shards, dump
+from hf_elmo.dump import Dumped, DumpOptions, Shards, dump
 from hf_elmo.text_input import TextInput
+from hf_elmo.text_progress import Progress
 from tests.hf_elmo.dump.dumps import (
     CHOOSE,
     FORMATS,
