@@ -127,6 +127,16 @@ class BiLMTrainer(Trainer):
         # Its own generator: a loader draws a seed, and from torch's a resumed run would draw one time more.
         return DataLoader(StreamDataset(self.streams), batch_size=None, generator=torch.Generator())
 
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> torch.optim.lr_scheduler.LRScheduler:
+        """As in Trainer; a decay that is longer than a short run begins right after its warm-up, at the full rate."""
+        options = dict(self.args.lr_scheduler_kwargs or {})
+        room = max(1, num_training_steps - self.args.get_warmup_steps(num_training_steps))
+        if options.get("num_decay_steps", 0) > room:
+            self.args.lr_scheduler_kwargs = {**options, "num_decay_steps": room}
+        return super().create_scheduler(num_training_steps, optimizer)
+
     @property
     def _carries_state(self) -> bool:
         return not isinstance(self.streams, SentenceBatches)

@@ -290,6 +290,16 @@ def test_updates_are_counted_in_epochs(corpus, tmp_path):
     assert ElmoForPreTraining.from_pretrained(tmp_path).config.vocab_size == 21
 
 
+@pytest.mark.parametrize(("updates", "rates"), [(6, [0.5, 0.75, 1, 1, 1, 0.75]), (4, [0.5, 0.75, 1, 0.75])])
+def test_a_long_decay_fits_into_a_short_run(corpus, tmp_path, updates, rates):
+    schedule = {"num_decay_steps": 4 if updates == 4 else 2, "decay_type": "linear", "min_lr_ratio": 0.5}
+    flags = ["--lr_scheduler_type", "warmup_stable_decay", "--warmup_steps", "2", "--max_steps", str(updates)]
+    assert run(corpus, tmp_path, *flags, "--lr_scheduler_kwargs", json.dumps(schedule)) == 0
+    log = json.loads((tmp_path / "training_log.json").read_text())
+    found = [entry["learning_rate"] / 0.05 for entry in log if "learning_rate" in entry]
+    assert found == pytest.approx(rates)
+
+
 def test_a_run_starts_from_word_vectors_and_its_card_says_so(corpus, tmp_path):
     (tmp_path / "vectors.txt").write_text("".join(f"w{word} {word} {-word} 1.5\n" for word in range(1, 40)))
     flags = ["--word_vectors", str(tmp_path / "vectors.txt"), "--start_at_word_frequencies", "--max_steps", "1"]
