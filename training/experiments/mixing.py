@@ -1,0 +1,59 @@
+"""Which mix: one layer, a fixed average, or learned with λ (Table 2); token layer and static vectors (Table 7)."""
+
+from typing import Any
+
+from experiments import classification, ner
+from experiments.budget import Budget
+from experiments.rows import Row
+
+GROUP = "mixing"
+# A row of the tables, and what is told to the network; the learned mix with λ = 0 and static vectors is in group ner.
+MIXES: dict[str, dict[str, Any]] = {
+    "top": {"mix": "top"},
+    "average": {"mix": "average"},
+    "l2-1": {"mix_l2": 1.0},
+    "l2-0.001": {"mix_l2": 0.001},
+}
+INPUTS: dict[str, dict[str, Any]] = {
+    "token": {"mix": "token"},
+    "token-noglove": {"mix": "token", "glove": False},
+    "noglove": {"glove": False},
+}
+
+
+def rows(budget: Budget) -> list[Row]:
+    """NER on 10 % of conll03, repeated; entailment once; and the fixed words' features alone."""
+    found = [
+        ner.row(
+            budget,
+            group=GROUP,
+            task="conll03",
+            percent=10,
+            network="crf",
+            elmo="input",
+            seed=seed,
+            variant=name,
+            **told,
+        )
+        for name, told in {**MIXES, **INPUTS}.items()
+        for seed in range(budget.seeds)
+    ]
+    found += [
+        ner.row(
+            budget,
+            group=GROUP,
+            task="conll03",
+            percent=10,
+            network="crf",
+            elmo="none",
+            seed=seed,
+            variant="noglove",
+            glove=False,
+        )
+        for seed in range(budget.seeds)
+    ]
+    found += [
+        classification.row(budget, group=GROUP, task="nli", elmo="input", seed=0, variant=name, **told)
+        for name, told in MIXES.items()
+    ]
+    return found
