@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from experiments.budget import Budget, first
-from experiments.feature_heads import FeatureClassifier, feature_config
+from experiments.feature_heads import FeaturesForSequenceClassification, feature_config
 from experiments.head_training import Example, predict, train_head
 from experiments.readers.pairs import RELATIONS, read_pairs, split_by_premise
 from experiments.readers.static_vectors import StaticVectors
@@ -74,7 +74,7 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
         max_characters_per_word=50,
     )
     torch.manual_seed(settings["seed"])
-    model = FeatureClassifier(
+    model = FeaturesForSequenceClassification(
         feature_config(
             features,
             mix=settings.get("mix", "learned"),
@@ -88,7 +88,7 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
             classifier_lstm_size=100,
             classifier_dropout=0.3,
         )
-    ).to(resources.device)
+    )
     model.features = features
     training = train_head(
         model,

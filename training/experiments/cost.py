@@ -67,7 +67,7 @@ def _network(network: str, resources: Resources) -> tuple[Callable[[list[list[st
         return lambda sentences: _exhaust(embedder, sentences), resources.bilm.num_parameters()
     model: BertModel | DistilBertModel
     model = BertModel(BertConfig()) if network == "bert-base" else DistilBertModel(DistilBertConfig())
-    model = model.eval().to(resources.device)  # type: ignore[arg-type]
+    model = model.eval().to(resources.device)
     return lambda sentences: _read(model, sentences), model.num_parameters()
 
 

@@ -55,7 +55,7 @@ class ReadsFeatures(ElmoTaskModel):
         x = [self.characters(character_ids) * inside]  # (B, T, 64)
         if static is not None:
             x.append(static)  # (B, T, V)
-        x = [F.dropout(torch.cat(x, dim=-1), self.config.x_dropout, self.training)]  # type: ignore[attr-defined]
+        x = [F.dropout(torch.cat(x, dim=-1), self.config.x_dropout, self.training)]
         if self.scalar_mix is not None:
             x.append(self._dropped(self.scalar_mix(layers, inside.squeeze(-1))))
         outputs = None
@@ -71,19 +71,20 @@ class ReadsFeatures(ElmoTaskModel):
                 shares: list[float | None] = [None] * (self.config.num_hidden_layers + 1)
                 for layer, share in zip(mix.layers, mix.weights.softmax(dim=0).tolist(), strict=True):
                     shares[layer] = share
-                weights[place] = (shares, float(mix.gamma))
+                weights[place] = (shares, mix.gamma.item())
         return weights
 
 
-class FeatureTagger(ElmoForTokenClassification, ReadsFeatures):
+# transformers chooses a loss by these names.
+class FeaturesForTokenClassification(ElmoForTokenClassification, ReadsFeatures):
     """A biLSTM with a CRF."""
 
 
-class FeatureClassifier(ElmoForSequenceClassification, ReadsFeatures):
+class FeaturesForSequenceClassification(ElmoForSequenceClassification, ReadsFeatures):
     """The biattentive network."""
 
 
-class FeatureAnswerer(ElmoForQuestionAnswering, ReadsFeatures):
+class FeaturesForQuestionAnswering(ElmoForQuestionAnswering, ReadsFeatures):
     """Attention flow."""
 
 

@@ -52,7 +52,7 @@ def _gains(results: Results) -> "Figure | None":
     if not rows:
         return None
     figure, axes = _figure(8, 0.8 + 0.3 * len(rows))
-    for place, (label, without, with_elmo, reduction) in enumerate(rows):
+    for place, (_, without, with_elmo, reduction) in enumerate(rows):
         assert isinstance(without, Mean)
         assert isinstance(with_elmo, Mean)
         axes.plot([without.value, with_elmo.value], [place, place], color=_WITH, linewidth=1.5, zorder=1)

@@ -47,7 +47,8 @@ def average_senses(sentences: Sequence[Sensed], layers: Iterable[FloatArray]) ->
                 counts[key] += 1
                 if key not in senses[use.lemma]:
                     senses[use.lemma].append(key)
-    return Averages({key: total / counts[key] for key, total in sums.items()}, dict(counts), dict(senses))
+    means = {key: (total / counts[key]).astype(np.float32) for key, total in sums.items()}
+    return Averages(means, dict(counts), dict(senses))
 
 
 def use_vector(layers: FloatArray, use: Use) -> FloatArray:

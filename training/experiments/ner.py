@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from experiments.budget import Budget, first
-from experiments.feature_heads import FeatureTagger, feature_config
+from experiments.feature_heads import FeaturesForTokenClassification, feature_config
 from experiments.head_training import Example, predict, train_head
 from experiments.readers.columns import Tagged, entities, read_columns
 from experiments.readers.static_vectors import StaticVectors
@@ -64,7 +64,7 @@ def row(budget: Budget, *, group: str = GROUP, task: str, network: str, **settin
 
 
 def measure_spacy(resources: Resources, settings: Settings) -> Measurement:
-    """spaCy's CPU pipeline for NER."""
+    """SpaCy's CPU pipeline for NER."""
     train, test = read_task(resources, settings)
     mix = settings.get("mix", {})
     trained = train_spacy(
@@ -92,7 +92,7 @@ def measure_crf(resources: Resources, settings: Settings) -> Measurement:
         max_characters_per_word=50,
     )
     torch.manual_seed(settings["seed"])
-    model = FeatureTagger(
+    model = FeaturesForTokenClassification(
         feature_config(
             features,
             mix=settings.get("mix", "learned"),
@@ -105,7 +105,7 @@ def measure_crf(resources: Resources, settings: Settings) -> Measurement:
             classifier_dropout=0.5,
             use_crf=True,
         )
-    ).to(resources.device)
+    )
     model.features = features
     training = train_head(
         model,
@@ -139,7 +139,12 @@ def read_task(resources: Resources, settings: Settings) -> tuple[list[Tagged], l
 
 
 def tag(
-    model: FeatureTagger, sentences: Sequence[Tagged], features: SentenceFeatures, labels: list[str], *, device: str
+    model: FeaturesForTokenClassification,
+    sentences: Sequence[Tagged],
+    features: SentenceFeatures,
+    labels: list[str],
+    *,
+    device: str,
 ) -> list[list[str]]:
     """Each sentence's predicted labels."""
     predicted: list[list[str]] = [[] for _ in sentences]

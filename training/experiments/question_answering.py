@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from experiments.budget import Budget, first
-from experiments.feature_heads import FeatureAnswerer, feature_config
+from experiments.feature_heads import FeaturesForQuestionAnswering, feature_config
 from experiments.head_training import Example, predict, train_head
 from experiments.readers.squad import Question, read_squad
 from experiments.readers.static_vectors import StaticVectors
@@ -74,7 +74,7 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
         max_characters_per_word=50,
     )
     torch.manual_seed(settings["seed"])
-    model = FeatureAnswerer(
+    model = FeaturesForQuestionAnswering(
         feature_config(
             features,
             elmo_dropout=0.5,
@@ -82,7 +82,7 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
             classifier_lstm_size=90,
             classifier_dropout=0.2,
         )
-    ).to(resources.device)
+    )
     model.features = features
     training = train_head(
         model,

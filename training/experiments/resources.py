@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from hf_elmo.cached_layers import CachedLayers
 from hf_elmo.embedder import ElmoEmbedder
-from hf_elmo.layer_cache import LayerCache
+from hf_elmo.layer_cache import LayerCache, StoreDtype
 from hf_elmo.model_source import default_model_path, load_model
 from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.weights_hash import weights_hash
 
 LAYER_FOLDER_BYTES = 40 * 10**9
-STORE_DTYPE = "float16"
+STORE_DTYPE: StoreDtype = "float16"
 # So many sentences' layers are held at once.
 _SENTENCES = 2000
 

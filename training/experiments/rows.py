@@ -99,10 +99,10 @@ class RowFiles:
     def read(self, row: Row) -> Result | None:
         """What is there of a row, whatever it was measured with."""
         try:
-            result: Result = json.loads((self.folder / f"{row.name}.json").read_text(encoding="utf-8"))
+            result = json.loads((self.folder / f"{row.name}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return result
+        return result if isinstance(result, dict) else None
 
     def is_done(self, row: Row, resources: Resources) -> bool:
         """Whether a row was measured with these settings, data and weights."""
@@ -117,9 +117,9 @@ class RowFiles:
 def measure(row: Row, resources: Resources, *, command: str) -> Result:
     """Run a row; what its file holds."""
     torch.manual_seed(row.settings.get("seed", 0))
-    start = time.perf_counter()
+    start, computed = time.perf_counter(), time.process_time()
     measured = row.measure(resources, row.settings)
-    minutes = (time.perf_counter() - start) / 60
+    minutes, computed_minutes = (time.perf_counter() - start) / 60, (time.process_time() - computed) / 60
     return {
         "name": row.name,
         "group": row.group,
@@ -131,6 +131,7 @@ def measure(row: Row, resources: Resources, *, command: str) -> Result:
         "steps": measured.steps,
         "words": measured.words,
         "minutes": round(minutes, 2),
+        "cpu_minutes": round(computed_minutes, 2),
         "training_minutes": round(measured.training_seconds / 60, 3),
         "metrics": measured.metrics,
         "layer_weights": measured.layer_weights,

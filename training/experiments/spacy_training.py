@@ -58,9 +58,9 @@ def train_spacy(
         config["paths"].update(train=str(Path(folder, "train.spacy")), dev=str(Path(folder, "dev.spacy")))
         if elmo != "none":
             config["paths"]["elmo_cache"] = str(resources.layer_folder)
-        nlp = init_nlp(config.interpolate())
         log = StepLog()
         registry.loggers.register("experiments.StepLog.v1", func=lambda: log.logger)
+        nlp = init_nlp(config.interpolate())
         start = time.perf_counter()
         with open(os.devnull, "w") as nowhere:
             train(nlp, None, stdout=nowhere, stderr=nowhere)
@@ -122,11 +122,9 @@ class StepLog:
 
 
 def evaluate_spacy(task: str, nlp: Language, sentences: Sequence[Tagged]) -> dict[str, float]:
-    """spaCy's scores, in percent: of whole entities, or of tags."""
+    """Scores of spaCy's own scorer, in percent: of whole entities, or of tags."""
     gold = _docs(nlp, task, sentences)
-    examples = [
-        Example(Doc(nlp.vocab, words=sentence.words), doc) for sentence, doc in zip(sentences, gold, strict=True)
-    ]
+    examples = [Example(Doc(nlp.vocab, words=[token.text for token in doc]), doc) for doc in gold]
     scores = nlp.evaluate(examples)
     if task == "tagger":
         return {"accuracy": 100 * scores["tag_acc"]}

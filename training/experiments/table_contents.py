@@ -9,6 +9,8 @@ from experiments.senses import TESTS
 from experiments.tables import Cell, Results, Table, error_reduction, mean_of
 
 _SEEDS = "Mean ± standard deviation (number of seeds); each seed also draws another part of the training data."
+# What stands for a row in the list of all, the first that it has.
+_SCORES = ("f1", "accuracy", "average_all", "average_test", "average")
 _PLACES = ("none", "input", "both")
 _NETWORKS = {"spacy": "spaCy's CPU pipeline", "crf": "biLSTM-CRF"}
 
@@ -299,8 +301,7 @@ def _adaptation(results: Results) -> Table:
         before = results.mean(metric, group, elmo="input", **settings)
         after = results.mean(metric, "adaptation", elmo="input", **settings)
         rows.append([label, without, before, after, error_reduction(before, after)])
-    before_probe, after_probe = (results.metrics(f"{group}-ewt-probe") for group in ("pos", "adaptation-pos"))
-    after_probe = after_probe or results.metrics("adaptation-ewt-probe")
+    before_probe, after_probe = (results.metrics(f"{group}-ewt-probe") for group in ("pos", "adaptation"))
     for name in _layers(after_probe):
         rows.append(
             [
@@ -318,14 +319,13 @@ def _adaptation(results: Results) -> Table:
 def _rows(results: Results) -> Table:
     rows: list[list[Cell]] = []
     for result in results.results:
-        metric = next(
-            (name for name in ("f1", "accuracy", "average_all", "average_test") if name in result["metrics"]), ""
-        )
+        metrics = result["metrics"]
+        score = next((metrics[name] for name in _SCORES if name in metrics), None)
         speed = result["words"] / (60 * result["training_minutes"]) if result["training_minutes"] else None
         rows.append(
             [
                 f"`{result['name']}`",
-                result["metrics"].get(metric),
+                score,
                 str(result["steps"]),
                 f"{result['words']:,}",
                 f"{speed:,.0f}" if speed else None,

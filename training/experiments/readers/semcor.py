@@ -51,9 +51,10 @@ def read_semcor(path: Path) -> list[Sensed]:
             parts = [part for part in token.split("_") if part] or [token]
             places.append((len(words), len(words) + len(parts)))
             words.extend(parts)
-        uses = [
-            Use(*places[sense["i"]], lemma_of(sense["keys"][0]), frozenset(sense["keys"])) for sense in entry["senses"]
-        ]
+        uses = []
+        for sense in entry["senses"]:
+            start, end = places[sense["i"]]
+            uses.append(Use(start, end, lemma_of(sense["keys"][0]), frozenset(sense["keys"])))
         sentences.append(Sensed(words, uses))
     return sentences
 
