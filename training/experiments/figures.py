@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import ner, pos
-from experiments.table_contents import gains, learnt_weights
+from experiments.mixing_tables import learnt_weights
+from experiments.table_contents import gains
 from experiments.tables import Mean, Results
 from hf_elmo.layer_weights import show_layer_weights
 

@@ -1,4 +1,7 @@
-"""Which mix: one layer, a fixed average, or learned with λ (Table 2); token layer and static vectors (Table 7)."""
+"""Which mix: one layer, a fixed average, or learned with λ (Table 2); token layer and static vectors (Table 7).
+
+And the options of the mix in spaCy's pipeline.
+"""
 
 from typing import Any
 
@@ -19,10 +22,18 @@ INPUTS: dict[str, dict[str, Any]] = {
     "token-noglove": {"mix": "token", "glove": False},
     "noglove": {"glove": False},
 }
+# What is told to the mix in spaCy's pipeline, in place of what `init-config` writes: layer norm, dropout 0.2.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "nonorm": {"layer_norm": False},
+    "nodropout": {"dropout": 0.0},
+    "dropout0.5": {"dropout": 0.5},
+    "layers01": {"layers": [0, 1]},
+    "spacytop": {"layers": [2]},
+}
 
 
 def rows(budget: Budget) -> list[Row]:
-    """NER on 10 % of conll03, repeated; entailment once; and the fixed words' features alone."""
+    """NER on 10 % of conll03, repeated, by both networks; entailment once."""
     found = [
         ner.row(
             budget,
@@ -50,6 +61,21 @@ def rows(budget: Budget) -> list[Row]:
             variant="noglove",
             glove=False,
         )
+        for seed in range(budget.seeds)
+    ]
+    found += [
+        ner.row(
+            budget,
+            group=GROUP,
+            task="conll03",
+            percent=10,
+            network="spacy",
+            elmo="input",
+            seed=seed,
+            variant=name,
+            mix_options=told,
+        )
+        for name, told in OPTIONS.items()
         for seed in range(budget.seeds)
     ]
     found += [

@@ -64,9 +64,9 @@ def row(budget: Budget, *, group: str = GROUP, task: str, network: str, **settin
 
 
 def measure_spacy(resources: Resources, settings: Settings) -> Measurement:
-    """SpaCy's CPU pipeline for NER."""
+    """NER by spaCy's CPU pipeline; the setting `mix_options` changes those of `init-config`'s mix."""
     train, test = read_task(resources, settings)
-    mix = settings.get("mix", {})
+    mix = settings.get("mix_options", {})
     trained = train_spacy(
         "ner", train, resources, elmo=settings["elmo"], words=settings["words"], seed=settings["seed"], **mix
     )

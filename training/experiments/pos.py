@@ -41,7 +41,7 @@ def probe_rows(budget: Budget, *, group: str = GROUP, **settings: Any) -> list[R
 
 
 def tagger_rows(budget: Budget) -> list[Row]:
-    """SpaCy's tagger on 10 % (repeated) and on all of the data."""
+    """Rows of spaCy's tagger on 10 % (repeated) and on all of the data."""
     return [
         tagger_row(budget, corpus=corpus, percent=percent, elmo=elmo, seed=seed)
         for percent in WORDS
@@ -91,7 +91,7 @@ def measure_probe(resources: Resources, settings: Settings) -> Measurement:
 
 
 def measure_tagger(resources: Resources, settings: Settings) -> Measurement:
-    """SpaCy's CPU pipeline for tagging."""
+    """Tags by spaCy's CPU pipeline."""
     train, test = (read_conllu(resources.path(path)) for path in FILES[settings["task"]])
     most = settings["most_sentences"]
     train = first(share(train, percent=settings["percent"], seed=settings["seed"]), most)

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments import ner, pos
-from experiments.mixing import INPUTS, MIXES
+from experiments.mixing_tables import inputs, mixes, options, weights
 from experiments.senses import TESTS
-from experiments.tables import Cell, Results, Table, error_reduction, mean_of
+from experiments.tables import SEEDS, Cell, Results, Table, error_reduction, mean_of
 
-_SEEDS = "Mean ± standard deviation (number of seeds); each seed also draws another part of the training data."
 # What stands for a row in the list of all, the first that it has.
 _SCORES = ("f1", "accuracy", "average_all", "average_test", "average")
 _PLACES = ("none", "input", "both")
@@ -28,9 +27,10 @@ def all_tables(results: Results) -> list[Table]:
         _neighbours(results),
         _sentences(results),
         _qa(results),
-        _mixes(results),
-        _inputs(results),
-        _weights(results),
+        mixes(results),
+        inputs(results),
+        options(results),
+        weights(results),
         _cost(results),
         _adaptation(results),
         _rows(results),
@@ -45,7 +45,7 @@ def gains(results: Results) -> Table:
         with_elmo = results.mean(metric, group, elmo="input", **settings)
         if without is not None and with_elmo is not None:
             rows.append([label, without, with_elmo, error_reduction(without, with_elmo)])
-    return Table("gains", ["task", "without ELMo", "with ELMo", "error reduction"], rows, _SEEDS)
+    return Table("gains", ["task", "without ELMo", "with ELMo", "error reduction"], rows, SEEDS)
 
 
 def _pairs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
@@ -76,7 +76,7 @@ def _ner(results: Results) -> Table:
                 if any(score is not None for score in scores):
                     rows.append([f"{task}, {name}", f"{percent} %", *scores, error_reduction(scores[0], scores[1])])
     columns = ["data, network", "training data", "without", "ELMo at input", "input and output", "error reduction"]
-    return Table("ner", columns, rows, f"F1 of whole entities; the reduction is that of ELMo at the input. {_SEEDS}")
+    return Table("ner", columns, rows, f"F1 of whole entities; the reduction is that of ELMo at the input. {SEEDS}")
 
 
 def _probe(results: Results) -> Table:
@@ -111,7 +111,7 @@ def _tagger(results: Results) -> Table:
             ]
             if any(score is not None for score in scores):
                 rows.append([corpus, f"{percent} %", *scores, error_reduction(*scores)])
-    return Table("pos-tagger", ["corpus", "training data", "without", "with ELMo", "error reduction"], rows, _SEEDS)
+    return Table("pos-tagger", ["corpus", "training data", "without", "with ELMo", "error reduction"], rows, SEEDS)
 
 
 def _wsd(results: Results) -> Table:
@@ -177,7 +177,7 @@ def _sentences(results: Results) -> Table:
         if any(score is not None for score in scores):
             rows.append([label, *scores, error_reduction(scores[0], scores[1])])
     columns = ["task", "without", "ELMo at input", "input and output", "error reduction"]
-    return Table("sentences", columns, rows, f"Accuracy in percent. {_SEEDS}")
+    return Table("sentences", columns, rows, f"Accuracy in percent. {SEEDS}")
 
 
 def _qa(results: Results) -> Table:
@@ -187,82 +187,6 @@ def _qa(results: Results) -> Table:
         if any(score is not None for score in scores):
             rows.append([label, *scores, error_reduction(scores[0], scores[1])])
     return Table("qa", ["measure", "without", "ELMo at input", "input and output", "error reduction"], rows)
-
-
-def _mixes(results: Results) -> Table:
-    names = {
-        "top": "last layer only",
-        "average": "average, fixed",
-        "l2-1": "learned, λ = 1",
-        "l2-0.001": "learned, λ = 0.001",
-    }
-    tasks: tuple[dict[str, Any], ...] = (
-        {"metric": "f1", "task": "conll03", "network": "crf", "percent": 10},
-        {"metric": "accuracy", "task": "nli"},
-    )
-    home = {"conll03": "ner", "nli": "sentences"}
-    rows: list[list[Cell]] = []
-    for elmo, name in (("none", "without ELMo"), ("input", "learned, λ = 0")):
-        rows.append([name, *(results.mean(group=home[told["task"]], elmo=elmo, **told) for told in tasks)])
-    for variant in MIXES:
-        rows.append([names[variant], *(results.mean(group="mixing", variant=variant, **told) for told in tasks)])
-    rows = [rows[0], *rows[2:], rows[1]]
-    return Table("mixes", ["mix", "NER conll03, 10 % (F1)", "SNLI, part of dev (accuracy)"], _measured(rows), _SEEDS)
-
-
-def _inputs(results: Results) -> Table:
-    told = {"task": "conll03", "network": "crf", "percent": 10}
-    names = {"none": "no ELMo", "token": "token layer", "all": "all layers"}
-    with_glove = {
-        "none": results.mean("f1", "ner", elmo="none", **told),
-        "token": results.mean("f1", "mixing", variant="token", **told),
-        "all": results.mean("f1", "ner", elmo="input", **told),
-    }
-    without = {
-        "none": results.mean("f1", "mixing", elmo="none", variant="noglove", **told),
-        "token": results.mean("f1", "mixing", variant="token-noglove", **told),
-        "all": results.mean("f1", "mixing", elmo="input", variant="noglove", **told),
-    }
-    assert {"token", "token-noglove", "noglove"} == set(INPUTS)
-    rows: list[list[Cell]] = [[name, without[key], with_glove[key]] for key, name in names.items()]
-    columns = ["ELMo", "without static vectors", "with static vectors"]
-    return Table("inputs", columns, _measured(rows), f"NER on 10 % of conll03, F1 of the biLSTM-CRF. {_SEEDS}")
-
-
-def _measured(rows: list[list[Cell]]) -> list[list[Cell]]:
-    """Without rows of which nothing was measured."""
-    return [row for row in rows if any(cell is not None for cell in row[1:])]
-
-
-def learnt_weights(results: Results) -> dict[str, tuple[list[float], float]]:
-    """Per task and place of the mix the layers' shares and γ, over the seeds with the largest part of the data."""
-    found: dict[str, list[tuple[list[float], float]]] = {}
-    for result in results.results:
-        settings = result["settings"]
-        whole = settings.get("percent", 100) == 100
-        if not (result["layer_weights"] and whole) or result["group"] in ("mixing", "adaptation"):
-            continue
-        if settings["elmo"] == "both" and result["group"] in ("ner", "sentences"):
-            continue  # a figure with one row for each task
-        for place, (shares, gamma) in result["layer_weights"].items():
-            name = f"{settings['task']}, {settings['network']}"
-            name = f"{name}, {place}" if settings["elmo"] == "both" else name
-            found.setdefault(name, []).append((shares, gamma))
-    return {
-        name: (
-            [sum(values) / len(values) for values in zip(*(shares for shares, _ in each), strict=True)],
-            sum(gamma for _, gamma in each) / len(each),
-        )
-        for name, each in found.items()
-    }
-
-
-def _weights(results: Results) -> Table:
-    weights = learnt_weights(results)
-    depth = max((len(shares) for shares, _ in weights.values()), default=0)
-    columns = ["task, network", "token layer", *(f"biLSTM {number}" for number in range(1, depth)), "γ"]
-    rows: list[list[Cell]] = [[name, *shares, gamma] for name, (shares, gamma) in weights.items()]
-    return Table("weights", columns, rows, "Shares after the softmax, on average over the seeds.")
 
 
 def _cost(results: Results) -> Table:
@@ -313,7 +237,7 @@ def _adaptation(results: Results) -> Table:
             ]
         )
     columns = ["task", "without ELMo", "before adaptation", "after", "error reduction by it"]
-    return Table("adaptation", columns, [row for row in rows if row[3] is not None], _SEEDS)
+    return Table("adaptation", columns, [row for row in rows if row[3] is not None], SEEDS)
 
 
 def _rows(results: Results) -> Table:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 Result = Mapping[str, Any]
 
+SEEDS = "Mean ± standard deviation (number of seeds); each seed also draws another part of the training data."
+
 
 class Mean(NamedTuple):
     """A score over several seeds; the deviation is that of a sample, None for one seed."""
