@@ -25,7 +25,8 @@ def mixes(results: Results) -> Table:
     for variant in MIXES:
         rows.append([names[variant], *(results.mean(group="mixing", variant=variant, **told) for told in tasks)])
     rows = [rows[0], *rows[2:], rows[1]]
-    return Table("mixes", ["mix", "NER conll03, 10 % (F1)", "SNLI, part of dev (accuracy)"], _measured(rows), SEEDS)
+    columns = ["mix", "NER conll03, 10 % (F1)", "SNLI, part of dev (accuracy)"]
+    return Table("mixes", columns, _measured(rows), "Mean ± standard deviation (number of seeds).")
 
 
 def inputs(results: Results) -> Table:

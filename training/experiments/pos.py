@@ -34,7 +34,7 @@ def probe_rows(budget: Budget, *, group: str = GROUP, **settings: Any) -> list[R
             {"task": corpus, "network": "probe", **settings, **budget.settings()},
             measure_probe,
             (*FILES[corpus], VECTORS),
-            minutes=8,
+            minutes=2,
         )
         for corpus in FILES
     ]
@@ -66,7 +66,7 @@ def tagger_row(budget: Budget, *, corpus: str, percent: int, elmo: str, seed: in
         },
         measure_tagger,
         FILES[corpus],
-        minutes=(7.0 if elmo == "input" else 4.0) * WORDS[percent] / 1e6 + 0.7,
+        minutes=(4.5 if elmo == "input" else 3.2) * WORDS[percent] / 1e6 + 0.4,
         reads_model=elmo != "none",
     )
 

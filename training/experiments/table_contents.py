@@ -167,7 +167,7 @@ def _neighbours(results: Results) -> Table:
             for number, near in enumerate(entry["nearest"], start=1):
                 source = f"{entry['source']['text']} ({entry['source']['sense']})" if number == 1 else ""
                 rows.append([source, f"{near['text']} ({near['sense']})"])
-    return Table("neighbours", ["use (sense)", "nearest uses by the top layer"], rows)
+    return Table("neighbours", ["use (sense)", "nearest uses by the top layer"], rows, texts=2)
 
 
 def _sentences(results: Results) -> Table:
@@ -177,7 +177,7 @@ def _sentences(results: Results) -> Table:
         if any(score is not None for score in scores):
             rows.append([label, *scores, error_reduction(scores[0], scores[1])])
     columns = ["task", "without", "ELMo at input", "input and output", "error reduction"]
-    return Table("sentences", columns, rows, f"Accuracy in percent. {SEEDS}")
+    return Table("sentences", columns, rows, "Accuracy in percent; mean ± standard deviation (number of seeds).")
 
 
 def _qa(results: Results) -> Table:

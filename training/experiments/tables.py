@@ -28,18 +28,20 @@ class Table(NamedTuple):
         columns: their headings.
         rows: cells; None where nothing was measured.
         note: a sentence below it.
+        texts: how many columns are texts, which begin at the left.
     """
 
     name: str
     columns: list[str]
     rows: list[list[Cell]]
     note: str = ""
+    texts: int = 1
 
     def markdown(self) -> str:
         """As GitHub shows it, or a sentence where nothing was measured."""
         if not self.rows:
             return "*Not measured yet.*"
-        lines = [self.columns, ["---", *("---:" for _ in self.columns[1:])]]
+        lines = [self.columns, ["---" if n < self.texts else "---:" for n in range(len(self.columns))]]
         lines += [[_shown(cell) for cell in row] for row in self.rows]
         text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return f"{text}\n\n{self.note}" if self.note else text
