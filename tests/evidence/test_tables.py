@@ -1,8 +1,9 @@
 import json
 import statistics
+from pathlib import Path
 
 import pytest
-from experiments.report import fill_in
+from experiments.report import PAGE, fill_in
 from experiments.table_contents import all_tables
 from experiments.tables import Mean, Results, Table, error_reduction, mean_of
 from hypothesis import given
@@ -103,3 +104,11 @@ def test_gains_pairs_rows_of_one_setting() -> None:
     )
     rows = all_tables(results)[0].rows
     assert [row[1:] for row in rows] == [[Mean(80.0, None, 1), Mean(85.0, None, 1), "25.0 %"]]
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "evidence" / PAGE).read_text(encoding="utf-8")
+    tables = all_tables(Results([]))
+    filled = fill_in(page, tables)
+    assert all(f"<!-- table: {table.name} -->" in filled for table in tables)
+    assert filled.count("*Not measured yet.*") == len(tables)

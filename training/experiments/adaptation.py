@@ -29,8 +29,8 @@ def rows(budget: Budget) -> list[Row]:
     seeds = range(budget.seeds)
     found = [
         ner.row(budget, group=GROUP, task="wnut17", percent=percent, network=network, elmo="input", seed=seed)
-        for percent, network, repeated in ((100, "spacy", False), (10, "spacy", True), (100, "crf", False))
-        for seed in (seeds if repeated else (0,))
+        for percent, network in ((100, "spacy"), (10, "spacy"), (100, "crf"))
+        for seed in seeds
     ]
     found += [row for row in pos.probe_rows(budget, group=GROUP) if row.settings["task"] == "ewt"]
     found += [pos.tagger_row(budget, group=GROUP, corpus="ewt", percent=10, elmo="input", seed=seed) for seed in seeds]
