@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 # The experiments are no installed package: they are found beside their script.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "training"))
 
 from experiments.resources import Resources
 

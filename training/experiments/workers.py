@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
 
@@ -32,7 +32,7 @@ class Workers:
         self.logs = logs
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def run(self, rows: Sequence[Row], report: Report) -> None:
         """Run rows in their order, and those that must be alone after all others; `report` hears of each.
@@ -46,11 +46,13 @@ class Workers:
                 (1, [row for row in rows if row.alone]),
             ):
                 with ThreadPoolExecutor(number) as pool:
-                    for waiting in [pool.submit(self._run, row, report) for row in some]:
-                        waiting.result()
-        except BaseException:
-            self._stop()
-            raise
+                    waiting = [pool.submit(self._run, row, report) for row in some]
+                    try:
+                        for finished in wait(waiting, return_when=FIRST_EXCEPTION).done:
+                            finished.result()
+                    except BaseException:
+                        self._stop()  # or the pool would wait for all of them
+                        raise
         finally:
             signal.signal(signal.SIGTERM, before)
 
@@ -69,7 +71,11 @@ class Workers:
             self._running.discard(process)
             if self._stopped:
                 return
-            report(row, status, log)
+            try:
+                report(row, status, log)
+            except BaseException:
+                self._stop()  # before this thread begins the next row
+                raise
 
     def _stop(self) -> None:
         with self._lock:
