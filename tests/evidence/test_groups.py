@@ -9,11 +9,18 @@ from experiments.budget import BUDGETS
 from experiments.ner import entity_scores
 from experiments.probe import probe_accuracy
 from experiments.programme import all_rows
+from experiments.readers.columns import to_iob2
 from experiments.report import write_report
 from experiments.resources import Resources
 from experiments.rows import Result, measure
 from experiments.shares import share
 from experiments.spacy_training import spacy_config
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.scorer import get_ner_prf
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
 
 KINDS = (
     "ner-conll03-10-spacy-none-seed0",
@@ -54,6 +61,22 @@ def test_entities_are_scored_whole() -> None:
     }
     assert entity_scores(gold, gold)["f1"] == 100.0
     assert entity_scores(gold, [["O"] * 4, ["O"] * 2])["f1"] == 0.0
+
+
+_TAGS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=4, max_size=4).map(to_iob2)
+
+
+@given(st.lists(st.tuples(_TAGS, _TAGS), min_size=1, max_size=4))
+def test_entities_are_scored_as_by_spacy(pairs: list[tuple[list[str], list[str]]]) -> None:
+    vocab = Vocab()
+    examples = []
+    for gold, predicted in pairs:
+        docs = [Doc(vocab, words=["w"] * 4, ents=tags) for tags in (predicted, gold)]
+        examples.append(Example(*docs))
+    expected = get_ner_prf(examples)
+    scores = entity_scores([gold for gold, _ in pairs], [predicted for _, predicted in pairs])
+    for name, key in (("f1", "ents_f"), ("precision", "ents_p"), ("recall", "ents_r")):
+        assert scores[name] == pytest.approx(100 * (expected[key] or 0.0))
 
 
 def test_probe_finds_what_is_linear() -> None:
