@@ -22,7 +22,7 @@ def rows(budget: Budget) -> list[Row]:
     """One for each of the three."""
     settings = budget.settings()
     return [
-        Row("senses-wsd", GROUP, settings, measure_wsd, (_SEMCOR, "tasks/wsd_eval", "wordnet"), minutes=12),
+        Row("senses-wsd", GROUP, settings, measure_wsd, (_SEMCOR, "tasks/wsd_eval", "wordnet"), minutes=3),
         Row("senses-wic", GROUP, settings, measure_wic, ("tasks/wic",), minutes=2),
         Row("senses-neighbours", GROUP, {"word": "play%1", **settings}, measure_neighbours, (_SEMCOR,), minutes=1),
     ]
