@@ -1,0 +1,105 @@
+"""The tables of the mixes: which is best, what it reads beside, its options, and what it learns."""
+
+from typing import Any
+
+from experiments.mixing import INPUTS, MIXES, OPTIONS
+from experiments.tables import SEEDS, Cell, Results, Table
+
+
+def mixes(results: Results) -> Table:
+    """One layer, a fixed average, or a learned mix, as the paper's Table 2."""
+    names = {
+        "top": "last layer only",
+        "average": "average, fixed",
+        "l2-1": "learned, λ = 1",
+        "l2-0.001": "learned, λ = 0.001",
+    }
+    tasks: tuple[dict[str, Any], ...] = (
+        {"metric": "f1", "task": "conll03", "network": "crf", "percent": 10},
+        {"metric": "accuracy", "task": "nli"},
+    )
+    home = {"conll03": "ner", "nli": "sentences"}
+    rows: list[list[Cell]] = []
+    for elmo, name in (("none", "without ELMo"), ("input", "learned, λ = 0")):
+        rows.append([name, *(results.mean(group=home[told["task"]], elmo=elmo, **told) for told in tasks)])
+    for variant in MIXES:
+        rows.append([names[variant], *(results.mean(group="mixing", variant=variant, **told) for told in tasks)])
+    rows = [rows[0], *rows[2:], rows[1]]
+    columns = ["mix", "NER conll03, 10 % (F1)", "SNLI, part of dev (accuracy)"]
+    return Table("mixes", columns, _measured(rows), "Mean ± standard deviation (number of seeds).")
+
+
+def inputs(results: Results) -> Table:
+    """Token layer and all layers, without and with static vectors, as the paper's Table 7."""
+    told = {"task": "conll03", "network": "crf", "percent": 10}
+    names = {"none": "no ELMo", "token": "token layer", "all": "all layers"}
+    with_glove = {
+        "none": results.mean("f1", "ner", elmo="none", **told),
+        "token": results.mean("f1", "mixing", variant="token", **told),
+        "all": results.mean("f1", "ner", elmo="input", **told),
+    }
+    without = {
+        "none": results.mean("f1", "mixing", elmo="none", variant="noglove", **told),
+        "token": results.mean("f1", "mixing", variant="token-noglove", **told),
+        "all": results.mean("f1", "mixing", elmo="input", variant="noglove", **told),
+    }
+    assert {"token", "token-noglove", "noglove"} == set(INPUTS)
+    rows: list[list[Cell]] = [[name, without[key], with_glove[key]] for key, name in names.items()]
+    columns = ["ELMo", "without static vectors", "with static vectors"]
+    return Table("inputs", columns, _measured(rows), f"NER on 10 % of conll03, F1 of the biLSTM-CRF. {SEEDS}")
+
+
+def options(results: Results) -> Table:
+    """The options of the mix in spaCy's pipeline."""
+    told = {"task": "conll03", "network": "spacy", "percent": 10}
+    names = {
+        "nonorm": "no layer norm",
+        "nodropout": "no dropout",
+        "dropout0.5": "dropout 0.5",
+        "layers01": "token layer and biLSTM 1 only",
+        "spacytop": "biLSTM 2 only",
+    }
+    rows: list[list[Cell]] = [
+        ["without ELMo", results.mean("f1", "ner", elmo="none", **told)],
+        ["as init-config writes it (layer norm, dropout 0.2)", results.mean("f1", "ner", elmo="input", **told)],
+    ]
+    for variant in OPTIONS:
+        rows.append([names[variant], results.mean("f1", "mixing", variant=variant, **told)])
+    return Table("options", ["the mix in spaCy's pipeline", "NER conll03, 10 % (F1)"], _measured(rows), SEEDS)
+
+
+def _measured(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """Without rows of which nothing was measured."""
+    return [row for row in rows if any(cell is not None for cell in row[1:])]
+
+
+def learnt_weights(results: Results) -> dict[str, tuple[list[float], float]]:
+    """Per task and place of the mix the layers' shares and γ, over the seeds with the largest part of the data."""
+    found: dict[str, list[tuple[list[float], float]]] = {}
+    for result in results.results:
+        settings = result["settings"]
+        whole = settings.get("percent", 100) == 100
+        if not (result["layer_weights"] and whole) or result["group"] in ("mixing", "adaptation"):
+            continue
+        if settings["elmo"] == "both" and result["group"] in ("ner", "sentences"):
+            continue  # a figure with one row for each task
+        for place, (shares, gamma) in result["layer_weights"].items():
+            name = f"{settings['task']}, {settings['network']}"
+            name = f"{name}, {place}" if settings["elmo"] == "both" else name
+            found.setdefault(name, []).append((shares, gamma))
+    return {
+        name: (
+            [sum(values) / len(values) for values in zip(*(shares for shares, _ in each), strict=True)],
+            sum(gamma for _, gamma in each) / len(each),
+        )
+        for name, each in found.items()
+    }
+
+
+def weights(results: Results) -> Table:
+    """What every task's mix has learnt, as the paper's Figure 2."""
+    learnt = learnt_weights(results)
+    depth = max((len(shares) for shares, _ in learnt.values()), default=0)
+    columns = ["task, network", "token layer", *(f"biLSTM {number}" for number in range(1, depth)), "γ"]
+    rows: list[list[Cell]] = [[name, *shares, gamma] for name, (shares, gamma) in learnt.items()]
+    return Table("weights", columns, rows, "Shares after the softmax, on average over the seeds.")

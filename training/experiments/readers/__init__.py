@@ -1,0 +1,1 @@
+"""Files of tasks to words and labels; one format a module."""
