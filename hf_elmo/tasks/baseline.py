@@ -81,9 +81,7 @@ class WordEmbeddings(nn.Module):
         self.embedding.weight[:-1] = vectors[hashes.argsort()]
         self.embedding.weight[-1].zero_()
 
-    def forward(
-        self, character_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
-    ) -> ElmoModelOutput:
+    def forward(self, character_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> ElmoModelOutput:
         """Shape: character_ids (B, T, C), attention_mask (B, T) → last_hidden_state (B, T, word_vector_size)."""
         hashes = _hashes(character_ids)  # (B, T)
         rows = torch.searchsorted(self.hashes, hashes).clamp(max=len(self.hashes) - 1)

@@ -66,7 +66,7 @@ class ClassificationOptions(TaskOptions):
         super().check()
         if self.classifier_num_layers < 1:
             raise ValueError(
-                f"classifier_num_layers: got {self.classifier_num_layers}; expected at least 1 (none: --encoder linear)."
+                f"classifier_num_layers: got {self.classifier_num_layers}; expected 1 or more; none is --encoder linear."
             )
 
     def head_options(self) -> dict[str, Any]:
@@ -188,6 +188,7 @@ def _task(options: ClassificationOptions, training: TaskTrainingArguments, chang
             ("classes", ", ".join(f"`{label}`" for label in labels)),
         ],
         write_predictions=write_predictions,
+        settings=("elmo_dropout", "pooling", "classifier_num_layers", "classifier_lstm_size", "classifier_dropout"),
         report=report,
     )
 
@@ -210,9 +211,7 @@ def _read(
     return drawn(train, options.train_share, seed=seed), validation, test
 
 
-def _check_labels(
-    labels: Sequence[str], options: ClassificationOptions, others: dict[str, list[LabelledText]]
-) -> None:
+def _check_labels(labels: Sequence[str], options: ClassificationOptions, others: dict[str, list[LabelledText]]) -> None:
     if len(labels) < 2:
         raise ValueError(f"{options.train_file}: got the class {labels[0]!r} only; expected two or more.")
     for name, examples in others.items():

@@ -57,7 +57,9 @@ def read_conll(
     if words:
         sentences.append(TaggedSentence(words, tags))
     if not sentences:
-        raise ValueError(f"{path}: got no sentence; expected a word and its tag a line, an empty line between sentences.")
+        raise ValueError(
+            f"{path}: got no sentence; expected a word and its tag a line, an empty line between sentences."
+        )
     return sentences
 
 
@@ -94,6 +96,6 @@ def _check_columns(needed: tuple[int, int], width: int, *, where: str) -> None:
             raise ValueError(f"{where}: got {width} columns; expected {name} = {column} from {-width} to {width - 1}.")
     if needed[0] % width == needed[1] % width:
         raise ValueError(
-            f"{where}: got {width} column{'s' if width > 1 else ''}, with word_column and tag_column the same; expected "
-            "a column of words and another of tags."
+            f"{where}: got {width} column{'s' if width > 1 else ''}, of which word_column and tag_column are the same; "
+            "expected a column of words and another of tags."
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.model_source import default_model_path, load_model
 from hf_elmo.pretraining.word_vector_start import read_word_vectors
 from hf_elmo.task_model import ElmoTaskModel
@@ -24,8 +25,8 @@ _STANDARD_DEVIATION = 0.4
 class HeadClasses(NamedTuple):
     """The same head on ELMo and on static word vectors."""
 
-    with_elmo: type[ElmoTaskModel]
-    without_elmo: type[ElmoTaskModel]
+    with_elmo: Callable[[ElmoConfig], ElmoTaskModel]
+    without_elmo: Callable[[ElmoConfig], ElmoTaskModel]
 
 
 def load_tokenizer(options: TaskOptions) -> ElmoTokenizer:
@@ -91,9 +92,7 @@ def head_without_elmo(
     kept = [word for word in words if word in known or training_words[word] > 1]
     distinct = {word.encode()[: max_characters_per_word - 2]: word for word in kept}  # as far as they are spelled
     kept = list(distinct.values()) or words[:1]
-    config = BaselineConfig(
-        num_words=len(kept), word_vector_size=size, max_characters_per_word=max_characters_per_word
-    )
+    config = BaselineConfig(num_words=len(kept), word_vector_size=size, max_characters_per_word=max_characters_per_word)
     model = classes.without_elmo(changed_config(config, {**changes, "freeze_bilm": False}, labels))
     assert isinstance(model.elmo, WordEmbeddings)
     model.elmo.set_words(kept, torch.stack([_start(known.get(word), size) for word in kept]))

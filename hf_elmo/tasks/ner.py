@@ -50,7 +50,8 @@ class NerOptions(TaskOptions):
         default="bio", metadata={"help": "in which tags of spans are learnt; pipelines join the words of bio only"}
     )
     encoder: Literal["linear", "bilstm"] = field(
-        default="bilstm", metadata={"help": "linear: ELMo and a linear layer; bilstm: the paper's biLSTM layers between"}
+        default="bilstm",
+        metadata={"help": "linear: ELMo and a linear layer; bilstm: the paper's biLSTM layers between"},
     )
     classifier_num_layers: int = field(default=1, metadata={"help": "with bilstm: how many biLSTM layers"})
     use_crf: bool = field(default=False, metadata={"help": "score whole sequences of tags by a CRF"})
@@ -60,10 +61,12 @@ class NerOptions(TaskOptions):
         super().check()
         if self.classifier_num_layers < 1:
             raise ValueError(
-                f"classifier_num_layers: got {self.classifier_num_layers}; expected at least 1 (none: --encoder linear)."
+                f"classifier_num_layers: got {self.classifier_num_layers}; expected 1 or more; none is --encoder linear."
             )
-        if self.encoder == "linear":
-            self.classifier_num_layers = 0
+
+    def head_options(self) -> dict[str, Any]:
+        """As in the base class."""
+        return super().head_options() | ({"classifier_num_layers": 0} if self.encoder == "linear" else {})
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -146,6 +149,7 @@ def _task(options: NerOptions, training: TaskTrainingArguments, changes: dict[st
             if data is not None
         ],
         write_predictions=write_predictions,
+        settings=("elmo_dropout", "classifier_num_layers", "classifier_lstm_size", "classifier_dropout", "use_crf"),
         # Of a CRF the best sequence is in `predictions`, the best tag of each word alone in `logits`.
         ignored_outputs=["hidden_states", "logits"],
         report=report,

@@ -31,7 +31,9 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 "convert it, as by iconv -t UTF-8."
             ) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path}: cannot be unpacked after line {number}: {error}; fetch the file again.") from error
+            raise ValueError(
+                f"{path}: cannot be unpacked after line {number}: {error}; fetch the file again."
+            ) from error
 
 
 def suffix_of(path: str | Path) -> str:

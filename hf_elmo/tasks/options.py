@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -182,7 +183,7 @@ def changed_config(config: ElmoConfig, changes: dict[str, Any], labels: Sequence
 
 def _check_config(arguments: Sequence[str]) -> None:
     """A configuration is a YAML file of one's own."""
-    for flag, value in zip(arguments, arguments[1:], strict=False):
+    for flag, value in pairwise(arguments):
         if flag in ("--config", "--recipe") and (
             not Path(value).is_file() or Path(value).suffix not in (".yaml", ".yml")
         ):

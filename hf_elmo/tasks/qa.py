@@ -49,7 +49,8 @@ class QaOptions(TaskOptions):
     """Lengths, and the network's sizes as in the paper."""
 
     max_context_words: int = field(
-        default=300, metadata={"help": "while training contexts are cut there, and answers beyond are left out; 0: never"}
+        default=300,
+        metadata={"help": "while training contexts are cut there, and answers beyond are left out; 0: never"},
     )
     max_answer_words: int = field(default=17, metadata={"help": "of a predicted answer"})
     classifier_lstm_size: int = field(default=90, metadata={"help": "width of each direction of the network's RNNs"})

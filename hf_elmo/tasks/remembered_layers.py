@@ -51,6 +51,7 @@ def remembering_layers(model: ElmoTaskModel, cache: LayerCache) -> Iterator[None
     if reason is not None:
         raise ValueError(f"model: its layers cannot be remembered: {reason}.")
     elmo = model.elmo
+    assert isinstance(elmo, ElmoModel)
     elmo.forward = _RememberedForward(elmo, cache)  # hides the class's own
     try:
         yield
@@ -86,7 +87,9 @@ class _RememberedForward:
             self._layers = CachedLayers(ElmoEmbedder(_without_mix(self._elmo)), self._cache)
             self._elmo.train(training)
         config = self._elmo.config
-        hidden = np.zeros((config.num_hidden_layers + 1, *words.shape, config.hidden_size), np.float32)  # (L+1, B, T, W)
+        hidden = np.zeros(
+            (config.num_hidden_layers + 1, *words.shape, config.hidden_size), np.float32
+        )  # (L+1, B, T, W)
         for row, layers in enumerate(self._layers.embed(sentences)):
             hidden[:, row, inner[row].cpu().numpy()] = layers
         dtype = self._elmo.dtype

@@ -47,7 +47,7 @@ _CARD = """---
 
 {metrics}
 
-{report}The epoch with the best validation {best_metric} was kept.
+{report}{kept}
 
 ## Data
 
@@ -55,7 +55,7 @@ _CARD = """---
 
 ## Training
 
-{steps} updates of {batch_size} examples, {epochs} epochs; {seconds} on {hardware}{remembered}.
+{steps} updates of {batch_size} examples (epochs: {epochs}); {seconds} on {hardware}{remembered}.
 
 ```bash
 {command}
@@ -120,13 +120,11 @@ def write_results(
 def shown_metrics(metrics: Mapping[str, float]) -> dict[str, tuple[float | None, float | None]]:
     """By name the values on the validation and on the test data, without what says how fast they were found."""
     names = dict.fromkeys(name.partition("_")[2] for name in metrics if name.startswith(("eval_", "test_")))
-    return {
-        name: (metrics.get(f"eval_{name}"), metrics.get(f"test_{name}")) for name in names if name not in _SPEED
-    }
+    return {name: (metrics.get(f"eval_{name}"), metrics.get(f"test_{name}")) for name in names if name not in _SPEED}
 
 
 def _metrics_table(metrics: Mapping[str, float]) -> Table:
-    table = Table(title="Best epoch", title_justify="left")
+    table = Table(title="Results", title_justify="left")
     for header in ("", "validation", "test"):
         table.add_column(header, justify="left" if not header else "right")
     for name, values in shown_metrics(metrics).items():
@@ -181,7 +179,7 @@ def _card(
             [(metric, *map(_number, values)) for metric, values in shown_metrics(results.metrics).items()],
         ),
         report=f"```text\n{results.report.rstrip()}\n```\n\n" if results.report else "",
-        best_metric=results.best_metric,
+        kept=_kept(training, results),
         data=_table(("", ""), _data_rows(task, options)),
         steps=f"{steps:,}",
         batch_size=batch_size,
@@ -190,7 +188,7 @@ def _card(
         hardware=results.hardware,
         remembered="; the frozen biLM read every sentence once" if results.remembered else "",
         command=results.command,
-        settings=_table(("setting", "value"), _settings(task, training).items()),
+        settings=_table(("setting", "value"), _settings(task, options, training).items()),
         curve=f"\n![Losses and validation {results.best_metric} by epoch]({CURVE_FIGURE})\n" if has_curve else "",
         layers=_layers(mixes, has_weights),
         num_bytes=task.model.config.max_characters_per_word - 2,
@@ -201,7 +199,11 @@ def _metadata(task: Task, options: TaskOptions, results: RunResults, name: str) 
     data = options.data_name or Path(options.test_file or options.validation_file or options.train_file).name
     split = "test" if options.test_file else "validation"
     prefix = "test_" if options.test_file else "eval_"
-    values = {n: v for n, v in results.metrics.items() if n.startswith(prefix) and n.removeprefix(prefix) not in _SPEED}
+    values = {
+        name: value
+        for name, value in results.metrics.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) not in (*_SPEED, "loss")
+    }
     evaluated = [
         EvalResult(
             task_type=task.pipeline_tag,
@@ -250,7 +252,13 @@ def _data_rows(task: Task, options: TaskOptions) -> Iterable[tuple[str, str]]:
     yield from task.summary
 
 
-def _settings(task: Task, training: TrainingArguments) -> dict[str, Any]:
+def _kept(training: TrainingArguments, results: RunResults) -> str:
+    if training.load_best_model_at_end:
+        return f"The epoch with the best validation {results.best_metric} was kept."
+    return "The last epoch was kept, whatever the validation data said."
+
+
+def _settings(task: Task, options: TaskOptions, training: TrainingArguments) -> dict[str, Any]:
     config = task.model.config
     settings = {
         "optimiser": str(getattr(training.optim, "value", training.optim)),
@@ -258,9 +266,8 @@ def _settings(task: Task, training: TrainingArguments) -> dict[str, Any]:
         "gradient clipped at norm": training.max_grad_norm,
         "seed": training.seed,
     }
-    for name in ("elmo_placement", "elmo_dropout", "mix_l2", "classifier_num_layers", "classifier_lstm_size"):
-        settings[f"`{name}`"] = getattr(config, name)
-    for name in ("classifier_dropout", "use_crf", "pooling"):
+    names = task.settings if options.no_elmo else ("elmo_placement", "mix_l2", *task.settings)
+    for name in names:
         settings[f"`{name}`"] = getattr(config, name)
     return settings
 

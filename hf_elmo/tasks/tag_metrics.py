@@ -40,9 +40,7 @@ def span_report(gold: Tags, predicted: Tags) -> str:
 
 def tag_accuracy(gold: Tags, predicted: Tags) -> dict[str, float]:
     """The share of words with the right tag."""
-    pairs = [
-        pair for golds, guesses in zip(gold, predicted, strict=True) for pair in zip(golds, guesses, strict=True)
-    ]
+    pairs = [pair for golds, guesses in zip(gold, predicted, strict=True) for pair in zip(golds, guesses, strict=True)]
     return {"accuracy": sum(one == other for one, other in pairs) / max(1, len(pairs))}
 
 

@@ -61,6 +61,7 @@ class Task:
         write_predictions: writes those for the test data into a folder.
         report: a table of more detail on the test data, or nothing.
         summary: what the data are, a line each, for the model card.
+        settings: fields of the configuration that the model card names.
         usage: a program for the model card; `{name}` is the model's.
     """
 
@@ -78,6 +79,7 @@ class Task:
     usage: str
     summary: list[tuple[str, str]]
     write_predictions: Callable[[Path, EncodedExamples[Any], PredictionOutput], None]
+    settings: Sequence[str] = ("elmo_dropout", "classifier_lstm_size", "classifier_dropout")
     ignored_outputs: list[str] = field(default_factory=lambda: ["hidden_states"])
     report: Callable[[EncodedExamples[Any], PredictionOutput], str | None] = lambda data, output: None
 
@@ -98,7 +100,9 @@ def check_output_dir(training: TrainingArguments) -> None:
         )
 
 
-def run_task(task: Task, options: TaskOptions, training: TrainingArguments, arguments: Sequence[str]) -> dict[str, float]:
+def run_task(
+    task: Task, options: TaskOptions, training: TrainingArguments, arguments: Sequence[str]
+) -> dict[str, float]:
     """Train, measure, and write the best epoch's model with its card into `training.output_dir`.
 
     Returns:
@@ -122,11 +126,11 @@ def run_task(task: Task, options: TaskOptions, training: TrainingArguments, argu
             stack.enter_context(remembering_layers(task.model, cache))
         trainer.train(resume_from_checkpoint=_resumed(training), ignore_keys_for_eval=task.ignored_outputs)
         trainer.callback_handler.remove_callback(EpochLines)
-        metrics = trainer.evaluate(ignore_keys=task.ignored_outputs)
+        metrics = _best_evaluation(trainer) or trainer.evaluate(ignore_keys=task.ignored_outputs)
         output = None
         if task.test is not None:
             trainer.compute_metrics = lambda prediction: task.metrics(task.test, prediction)  # type: ignore[arg-type]
-            output = trainer.predict(task.test, ignore_keys=task.ignored_outputs)  # type: ignore[arg-type]
+            output = trainer.predict(task.test, ignore_keys=task.ignored_outputs)
             metrics |= output.metrics or {}
     if cache is not None:
         found = cache.statistics
@@ -209,6 +213,17 @@ def _trainer(task: Task, options: TaskOptions, training: TrainingArguments) -> T
     if training.disable_tqdm:
         trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _best_evaluation(trainer: Trainer) -> dict[str, float]:
+    """What was measured when the weights that were loaded at the end were stored; nothing where none were loaded."""
+    state, training = trainer.state, trainer.args
+    if not training.load_best_model_at_end or state.best_model_checkpoint is None:
+        return {}
+    name = str(training.metric_for_best_model)
+    name = name if name.startswith("eval_") else f"eval_{name}"
+    best = next((entry for entry in state.log_history if entry.get(name) == state.best_metric), {})
+    return {key: value for key, value in best.items() if key.startswith("eval_")}
 
 
 def _resumed(training: TrainingArguments) -> str | bool | None:
