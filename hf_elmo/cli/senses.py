@@ -122,7 +122,7 @@ def _table(title: str, uses: list[Use], neighbours: list[Neighbours]) -> Table:
     table.add_column("source")
     table.add_column("nearest uses")
     table.add_column("cosine", justify="right")
-    table.add_column("line", justify="right")
+    table.add_column("sentence", justify="right")
     for source, nearest, cosines in neighbours:
         for rank, (place, cosine) in enumerate(zip(nearest, cosines, strict=True)):
             first = shown(uses[source]) if rank == 0 else Text("")

@@ -61,7 +61,7 @@ class NerOptions(TaskOptions):
         super().check()
         if self.classifier_num_layers < 1:
             raise ValueError(
-                f"classifier_num_layers: got {self.classifier_num_layers}; expected 1 or more; none is --encoder linear."
+                f"classifier_num_layers: got {self.classifier_num_layers}; expected at least 1 (0: --encoder linear)."
             )
 
     def head_options(self) -> dict[str, Any]:

@@ -72,10 +72,10 @@ def test_malformed_files(tmp_path: Path, text: str, columns: dict[str, int], mes
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes("ok O\ncaf\u00e9 O\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="latin.txt: line 2: got bytes e9 20 4f 0a at byte 3"):
+    with pytest.raises(ValueError, match=r"latin\.txt: line 2: got bytes e9 20 4f 0a at byte 3"):
         read_conll(tmp_path / "latin.txt")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a O\n" * 99)[:-9])
-    with pytest.raises(ValueError, match="cut.gz: cannot be unpacked"):
+    with pytest.raises(ValueError, match=r"cut\.gz: cannot be unpacked"):
         read_conll(tmp_path / "cut.gz")
     with pytest.raises(FileNotFoundError, match="no such file; expected a text file"):
         read_conll(tmp_path / "missing")

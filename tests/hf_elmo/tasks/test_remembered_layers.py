@@ -1,5 +1,6 @@
 """A frozen biLM whose layers are remembered gives a head what the biLM itself gives."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -99,11 +100,11 @@ def test_what_cannot_be_spelled_is_computed() -> None:
 def test_the_model_is_as_before_afterwards() -> None:
     head = random_head(ElmoForTokenClassification).train()
     names = list(head.state_dict())
-    with pytest.raises(KeyError, match="stop"), remembering_layers(head, cache()):
+    with contextlib.suppress(KeyError), remembering_layers(head, cache()):
         head(*ids(SENTENCES))
         assert head.elmo.training
         assert list(head.state_dict()) == names
-        raise KeyError("stop")
+        raise KeyError
     assert "forward" not in head.elmo.__dict__
     assert head.elmo.training
 

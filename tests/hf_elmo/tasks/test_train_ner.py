@@ -1,6 +1,8 @@
 """`hf-elmo train-ner` from files to a model that a pipeline loads."""
 
 import json
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,6 @@ from tests.hf_elmo.tasks.folders import conll, flags
 pytest.importorskip("seqeval", reason='needs the extra: pip install "spacy-elmo[train]"')
 
 
-# The model in the package; all but the errors train.
-pytestmark = pytest.mark.slow
 FILES = ("train.txt", "dev.txt", "test.txt")
 
 
@@ -86,6 +86,7 @@ def test_the_bilm_is_the_one_it_was(trained: Path) -> None:
     assert not torch.equal(head.elmo.scalar_mix.weights, elmo.scalar_mix.weights)
 
 
+@pytest.mark.slow
 def test_layers_are_computed_once_and_give_the_same_training(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     more = ("--encoder", "linear", "--seed", "1", "--layer_cache", str(place / "cache"))
     metrics = []
@@ -107,6 +108,7 @@ def test_layers_are_computed_once_and_give_the_same_training(place: Path, caplog
         assert other["eval_f1"] == pytest.approx(metrics[0]["eval_f1"], abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [True, False])
 def test_without_elmo(vectors: bool, place: Path) -> None:
     (place / "vectors.txt").write_text("mary 1 0 0\nanna 1 0 0.1\npeter 0.9 0 0\noslo 0 1 0\nrome 0 1 0.1\n")
@@ -120,6 +122,7 @@ def test_without_elmo(vectors: bool, place: Path) -> None:
     assert "static word vectors of" in (place / out / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_parts_of_speech_and_a_held_out_tenth(place: Path) -> None:
     run = flags(place, "pos", "--tag_column", "1", "--encoder", "linear", files=FILES[:1])
     assert main(["train-ner", *run]) == 0
@@ -131,6 +134,7 @@ def test_parts_of_speech_and_a_held_out_tenth(place: Path) -> None:
     assert "| validation sentences | 6 with " in card
 
 
+@pytest.mark.slow
 def test_fine_tuning_and_bioes(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     more = ("--freeze_bilm", "false", "--tag_scheme", "bioes", "--max_steps", "2")
     with caplog.at_level("INFO"):
@@ -140,6 +144,7 @@ def test_fine_tuning_and_bioes(place: Path, caplog: pytest.LogCaptureFixture) ->
     assert set(config["label2id"]) >= {"O", "S-PER", "S-LOC"}
 
 
+@pytest.mark.slow
 def test_resuming(place: Path) -> None:
     """A run that was stopped after two epochs goes on to the same end."""
     more = ("--encoder", "linear", "--early_stopping_patience", "0", "--save_total_limit", "9")
@@ -190,13 +195,10 @@ def test_malformed_lines_are_named(place: Path, capsys: pytest.CaptureFixture[st
     assert "broken.txt: line 2: got 2 columns ('b O'); expected 3, as in line 1" in capsys.readouterr().err
 
 
-def test_the_scripts_are_the_commands() -> None:
-    import runpy
-    import sys
-
+def test_the_scripts_are_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Path(__file__).parents[3] / "training"
     for name in ("ner", "classification", "qa"):
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
-            patch.setattr(sys, "argv", [f"run_{name}.py", "--help"])
+        monkeypatch.setattr(sys, "argv", [f"run_{name}.py", "--help"])
+        with pytest.raises(SystemExit) as stop:
             runpy.run_path(str(training / f"run_{name}.py"), run_name="__main__")
         assert stop.value.code == 0
