@@ -11,13 +11,6 @@ from typing import Any
 import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
-from transformers import (
-    AutoConfig,
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-)
 
 from hf_elmo.character_ids import words_to_character_ids
 from hf_elmo.configuration_elmo import ElmoConfig
@@ -25,7 +18,6 @@ from hf_elmo.modeling_elmo import ElmoModelOutput, words_of
 from hf_elmo.question_answering import ElmoForQuestionAnswering
 from hf_elmo.sequence_classification import ElmoForSequenceClassification
 from hf_elmo.token_classification import ElmoForTokenClassification
-from hf_elmo.tokenization_elmo import ElmoTokenizer
 
 # Of the hash of a word's characters: odd, and most of 64 bits (of the golden ratio).
 _MULTIPLIER = 0x1E3779B97F4A7C15
@@ -117,10 +109,3 @@ def _hashes(character_ids: Tensor) -> Tensor:
     for column in character_ids.unbind(dim=-1):  # arithmetic modulo 2⁶⁴
         hashes = (hashes ^ (hashes >> 29)) * _MULTIPLIER + column + 1
     return hashes
-
-
-AutoConfig.register("elmo_baseline", BaselineConfig, exist_ok=True)
-AutoModelForTokenClassification.register(BaselineConfig, BaselineForTokenClassification, exist_ok=True)
-AutoModelForSequenceClassification.register(BaselineConfig, BaselineForSequenceClassification, exist_ok=True)
-AutoModelForQuestionAnswering.register(BaselineConfig, BaselineForQuestionAnswering, exist_ok=True)
-AutoTokenizer.register(BaselineConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)

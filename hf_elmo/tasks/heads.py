@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -12,10 +11,11 @@ from torch import Tensor
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.model_source import default_model_path, load_model
+from hf_elmo.pretraining.source_model import source_name
 from hf_elmo.pretraining.word_vector_start import read_word_vectors
 from hf_elmo.task_model import ElmoTaskModel
 from hf_elmo.tasks.baseline import BaselineConfig, WordEmbeddings
-from hf_elmo.tasks.options import SHIPPED, TaskOptions, changed_config
+from hf_elmo.tasks.options import TaskOptions, changed_config
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
 # Of random vectors: about that of trained ones.
@@ -35,7 +35,7 @@ def load_tokenizer(options: TaskOptions) -> ElmoTokenizer:
     Raises:
         OSError: there is none.
     """
-    source = _source(options)
+    source = source_name(options.model_name_or_path)
     return ElmoTokenizer.from_pretrained(source or str(default_model_path()), revision=options.revision or "main")
 
 
@@ -53,7 +53,7 @@ def head_on_elmo(
     Raises:
         OSError, ValueError: as `load_model`; a field out of its range.
     """
-    bilm = load_model(_source(options), revision=options.revision)
+    bilm = load_model(source_name(options.model_name_or_path), revision=options.revision)
     model = classes.with_elmo(changed_config(bilm.config, changes, labels))
     model.elmo.load_state_dict(bilm.state_dict())
     return model
@@ -101,9 +101,3 @@ def head_without_elmo(
 
 def _start(vector: Tensor | None, size: int) -> Tensor:
     return torch.randn(size) * _STANDARD_DEVIATION if vector is None else vector
-
-
-def _source(options: TaskOptions) -> str | None:
-    """None for the shipped model."""
-    name = options.model_name_or_path
-    return None if name == SHIPPED and not Path(name).is_dir() else name

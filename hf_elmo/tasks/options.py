@@ -12,8 +12,8 @@ from transformers import HfArgumentParser, TrainingArguments
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.pretraining.arguments import parse_with_recipe
+from hf_elmo.pretraining.source_model import SHIPPED
 
-SHIPPED = "default"
 # The metric by which an epoch is the best; TrainingArguments would make of None the loss.
 OF_THE_TASK = "of the task"
 # Fields of ElmoConfig that a head reads; all others belong to the biLM's weights.

@@ -17,8 +17,9 @@ from transformers import TrainingArguments
 from hf_elmo.layer_weights import layer_names, show_layer_weights
 from hf_elmo.new_file import write_file
 from hf_elmo.pretraining.learning_curve import TRAINING_LOG
+from hf_elmo.pretraining.source_model import source_name
 from hf_elmo.tasks.mix_weights import Weights, learnt_mixes
-from hf_elmo.tasks.options import SHIPPED, TaskOptions
+from hf_elmo.tasks.options import TaskOptions
 from hf_elmo.tasks.task_curve import draw_task_curve
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ def _metadata(task: Task, options: TaskOptions, results: RunResults, name: str) 
         )
         for metric, value in values.items()
     ]
-    known = options.model_name_or_path != SHIPPED and not Path(options.model_name_or_path).is_dir()
+    source = source_name(options.model_name_or_path)
+    on_hub = source is not None and not Path(source).is_dir() and not options.no_elmo
     return ModelCardData(
         language=options.language,
         license=options.model_licence,
@@ -223,7 +225,7 @@ def _metadata(task: Task, options: TaskOptions, results: RunResults, name: str) 
         tags=["hf_elmo", "baseline" if options.no_elmo else "elmo"],
         pipeline_tag=task.pipeline_tag,
         metrics=[n.removeprefix(prefix) for n in values],
-        base_model=options.model_name_or_path if known and not options.no_elmo else None,
+        base_model=source if on_hub else None,
         model_name=name,
         eval_results=evaluated,
     )
@@ -233,8 +235,10 @@ def _vectors(task: Task, options: TaskOptions) -> str:
     if options.no_elmo:
         start = "random ones" if options.word_vectors is None else f"`{Path(options.word_vectors).name}`"
         return f"static word vectors of {task.model.config.hidden_size} components, trained with it from {start}"
-    name = options.model_name_or_path
-    shown = "the model in the package" if name == SHIPPED else f"`{Path(name).name if Path(name).is_dir() else name}`"
+    source = source_name(options.model_name_or_path)
+    shown = "the model in the package"
+    if source is not None:
+        shown = f"`{Path(source).resolve().name if Path(source).is_dir() else source}`"
     return f"ELMo ({shown}, {'frozen' if task.model.config.freeze_bilm else 'trained too'})"
 
 
