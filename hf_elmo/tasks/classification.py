@@ -54,7 +54,7 @@ class ClassificationOptions(TaskOptions):
         default=False, metadata={"help": "of sentiment trees: train on the phrases within sentences too"}
     )
     encoder: Literal["linear", "bilstm", "biattention"] = field(
-        default="biattention",
+        default="bilstm",
         metadata={"help": "linear: pool ELMo; bilstm: pool biLSTM layers; biattention: the paper's network"},
     )
     pooling: Literal["mean", "max"] = field(default="max", metadata={"help": "of the words, with linear and bilstm"})

@@ -33,7 +33,7 @@ def test_flags_go_over_a_file(tmp_path: Path) -> None:
 
 
 def test_the_classifiers_network() -> None:
-    _, _, changes = parsed(kind=ClassificationOptions)
+    _, _, changes = parsed("--encoder", "biattention", kind=ClassificationOptions)
     assert (changes["pooling"], changes["classifier_num_layers"], changes["sentence_pairs"]) == (
         "biattention",
         0,

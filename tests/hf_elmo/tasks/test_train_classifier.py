@@ -48,11 +48,15 @@ def test_from_json_lines_to_a_pipeline(place: Path) -> None:
 @pytest.mark.slow
 def test_pairs_with_the_papers_network_and_without_elmo(place: Path) -> None:
     more = ["--text_pair_column", "second", "--is_split_into_words", "--classifier_lstm_size", "8"]
-    for out, extra in (("pairs", []), ("static", ["--no_elmo", "--encoder", "linear"])):
+    for out, extra in (("pairs", ["--encoder", "biattention"]), ("static", ["--no_elmo", "--encoder", "linear"])):
         assert main(["train-classifier", *flags(place, out, *more, *extra, files=JSONL)]) == 0
         assert json.loads((place / out / "metrics.json").read_text())["eval_accuracy"] > 0.8
-    classify = pipeline("text-classification", str(place / "pairs"))
-    assert classify({"text": "it sees Mary", "text_pair": "the dog ."})["label"] == "name"
+    rows = [json.loads(line) for line in (place / "dev.jsonl").read_text().splitlines()]
+    found = pipeline("text-classification", str(place / "pairs"))(
+        [{"text": row["text"], "text_pair": row["second"]} for row in rows]
+    )
+    right = sum(one["label"] == row["label"] for one, row in zip(found, rows, strict=True))
+    assert json.loads((place / "pairs" / "metrics.json").read_text())["eval_accuracy"] == pytest.approx(right / 20)
     assert '"text_pair": ' in (place / "pairs" / "README.md").read_text(encoding="utf-8")
 
 
