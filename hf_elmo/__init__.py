@@ -23,6 +23,12 @@ from hf_elmo.modeling_elmo import (
 )
 from hf_elmo.question_answering import ElmoForQuestionAnswering
 from hf_elmo.sequence_classification import ElmoForSequenceClassification
+from hf_elmo.tasks.baseline import (
+    BaselineConfig,
+    BaselineForQuestionAnswering,
+    BaselineForSequenceClassification,
+    BaselineForTokenClassification,
+)
 from hf_elmo.token_classification import ElmoForTokenClassification, ElmoTokenClassifierOutput
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 from hf_elmo.version import __version__
@@ -49,3 +55,8 @@ AutoModelForTokenClassification.register(ElmoConfig, ElmoForTokenClassification,
 AutoModelForSequenceClassification.register(ElmoConfig, ElmoForSequenceClassification, exist_ok=True)
 AutoModelForQuestionAnswering.register(ElmoConfig, ElmoForQuestionAnswering, exist_ok=True)
 AutoTokenizer.register(ElmoConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)
+AutoConfig.register("elmo_baseline", BaselineConfig, exist_ok=True)
+AutoModelForTokenClassification.register(BaselineConfig, BaselineForTokenClassification, exist_ok=True)
+AutoModelForSequenceClassification.register(BaselineConfig, BaselineForSequenceClassification, exist_ok=True)
+AutoModelForQuestionAnswering.register(BaselineConfig, BaselineForQuestionAnswering, exist_ok=True)
+AutoTokenizer.register(BaselineConfig, tokenizer_class=ElmoTokenizer, exist_ok=True)

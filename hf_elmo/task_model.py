@@ -43,6 +43,8 @@ class ElmoTaskModel(ElmoPreTrainedModel):
 
     # The losses are means over a call; Trainer must not divide them once more when it accumulates gradients.
     accepts_loss_kwargs = False
+    # What gives the words' vectors; a baseline has something simpler.
+    vectors_class: type[nn.Module] = ElmoModel
 
     def __init__(self, config: ElmoConfig, *, has_network: bool) -> None:
         super().__init__(config)
@@ -53,7 +55,7 @@ class ElmoTaskModel(ElmoPreTrainedModel):
                 f"elmo_placement: got {config.elmo_placement!r} for a classifier right on ELMo; expected 'input', or a "
                 "network to stand beside: set classifier_num_layers to 1 or more."
             )
-        self.elmo = ElmoModel(config)
+        self.elmo = self.vectors_class(config)
         self.output_scalar_mix = ScalarMix(config) if config.elmo_placement == "both" else None
         # Width of what the network reads, and of what stands beside its output.
         self.input_size = config.projection_size if config.elmo_placement == "output" else config.hidden_size

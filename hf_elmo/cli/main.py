@@ -19,6 +19,11 @@ COMMANDS = {
     "curve": ("hf_elmo.cli.curve", "learning curves of training runs to a figure"),
     "embed": ("hf_elmo.cli.embed", "the vectors of a text to HDF5, safetensors or Parquet"),
     "score": ("hf_elmo.cli.score", "log-probabilities of words, and what could stand in their place"),
+    "train-ner": ("hf_elmo.cli.train_ner", "files in columns to a tagger of words"),
+    "train-classifier": ("hf_elmo.cli.train_classifier", "labelled texts to a classifier of sentences or pairs"),
+    "train-qa": ("hf_elmo.cli.train_qa", "SQuAD's JSON to a model that answers questions"),
+    "layer-weights": ("hf_elmo.cli.layer_weights", "what task models have learnt of ELMo's layers, to a figure"),
+    "senses": ("hf_elmo.cli.senses", "the nearest uses of a word in a text, and a map of them"),
     "publish": ("hf_elmo.cli.publish", "the folder of a training run to a model folder"),
 }
 

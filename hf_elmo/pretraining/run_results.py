@@ -61,7 +61,7 @@ def write_results(
             metrics,
             name=folder.resolve().name,
             seconds=seconds,
-            hardware=_hardware(training),
+            hardware=hardware_of(training),
             words_per_update=trainer.words_per_update,
             settings={**_first_values(options, kwargs.get("adaptation")), **_settings(options, training, model)},
             text_as=options.text_as,
@@ -171,7 +171,8 @@ def _softmax(config: ElmoConfig, kind: str) -> str:
     return kind
 
 
-def _hardware(training: TrainingArguments) -> str:
+def hardware_of(training: TrainingArguments) -> str:
+    """What the training ran on, for a person."""
     if training.device.type == "cuda":
         return f"{training.world_size} × {torch.cuda.get_device_name()}"
     threads = f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}"

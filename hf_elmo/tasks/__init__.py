@@ -1,0 +1,1 @@
+"""Training the task heads on local files: tagging, classification, question answering."""
