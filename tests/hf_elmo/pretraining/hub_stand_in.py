@@ -18,11 +18,25 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Repository:
-    """What was committed, and whether it is private."""
+    """What was committed, and who may read it: all, or of private and gated ones who has the token."""
 
     private: bool = False
+    gated: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
     large: set[str] = field(default_factory=set)  # paths that came by Large File Storage
+    branches: dict[str, dict[str, bytes]] = field(default_factory=dict)  # files of revisions other than main
+
+    def at(self, revision: str) -> tuple[str, dict[str, bytes]] | None:
+        """Commit and files of a branch or commit."""
+        for name, files in {"main": self.files, **self.branches}.items():
+            if revision in (name, commit_of(name)):
+                return commit_of(name), files
+        return None
+
+
+def commit_of(branch: str) -> str:
+    """The last commit of a branch."""
+    return COMMIT if branch == "main" else hashlib.sha1(branch.encode()).hexdigest()
 
 
 @dataclass
@@ -74,9 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve(
             {
-                r"/api/models/(?P<repo>[^/]+/[^/]+)(/revision/main)?": self._info,
-                r"/(?P<repo>[^/]+/[^/]+)/resolve/[^/]+/(?P<path>.+)": self._file,
-            }
+                r"/api/models/(?P<repo>[^/]+/[^/]+)(/revision/(?P<revision>[^/]+))?": self._info,
+                r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)": self._file,
+            },
+            open_to_all=True,
         )
 
     do_HEAD = do_GET  # noqa: N815  # the name that http.server looks for
@@ -85,13 +100,30 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.hub.requests.append(f"{self.command} {path}")
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if not open_to_all and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if not open_to_all and not self._is_owner():
             return self._json({"error": "Invalid username or password."}, 401)
         for pattern, handle in routes.items():
             found = re.fullmatch(pattern, path)
             if found:
                 return handle(body, **{name: value for name, value in found.groupdict().items() if value is not None})
         return self._json({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
+
+    def _is_owner(self) -> bool:
+        return self.headers.get("Authorization") == f"Bearer {TOKEN}"
+
+    def _may_read(self, repo: str, *, what: str) -> bool:
+        """Whether a repository is there for whoever asks; if not, says so as the Hub does.  All see a gated one's info."""
+        found = self.hub.repositories.get(repo)
+        gated = found is not None and found.gated and what == "files"
+        if found is not None and (self._is_owner() or not (found.private or gated)):
+            return True
+        if found is not None and found.gated and not found.private:
+            status = 403 if "Authorization" in self.headers else 401
+            self._json({"error": f"Access to model {repo} is restricted."}, status, {"X-Error-Code": "GatedRepo"})
+        else:
+            status = 404 if "Authorization" in self.headers else 401
+            self._json({"error": "Repository not found"}, status, {"X-Error-Code": "RepoNotFound"})
+        return False
 
     def _create(self, body: bytes) -> None:
         asked = json.loads(body)
@@ -104,12 +136,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.repositories[repo] = Repository(private=asked.get("visibility") == "private")
         return self._json(answer)
 
-    def _info(self, body: bytes, repo: str) -> None:
-        found = self.hub.repositories.get(repo)
-        if found is None:
-            return self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
-        siblings = [{"rfilename": path} for path in found.files]
-        return self._json({"id": repo, "private": found.private, "sha": COMMIT, "siblings": siblings, "tags": []})
+    def _info(self, body: bytes, repo: str, revision: str = "main") -> None:
+        if not self._may_read(repo, what="info"):
+            return
+        found = self.hub.repositories[repo]
+        version = found.at(revision)
+        if version is None:
+            return self._json({"error": f"Invalid rev id: {revision}"}, 404, {"X-Error-Code": "RevisionNotFound"})
+        siblings = [{"rfilename": path} for path in version[1]]
+        return self._json({"id": repo, "private": found.private, "sha": version[0], "siblings": siblings, "tags": []})
 
     def _preupload(self, body: bytes, repo: str) -> None:
         # As the Hub's .gitattributes has it: weights and pictures are large files, text is not.
@@ -157,15 +192,19 @@ class _Handler(BaseHTTPRequestHandler):
                 repository.large.add(value["path"])
         return self._json({"commitUrl": f"{self.hub.endpoint}/{repo}/commit/{COMMIT}", "commitOid": COMMIT})
 
-    def _file(self, body: bytes, repo: str, path: str) -> None:
-        repository = self.hub.repositories.get(repo)
-        if repository is None:
-            return self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
-        if path not in repository.files:
+    def _file(self, body: bytes, repo: str, revision: str, path: str) -> None:
+        if not self._may_read(repo, what="files"):
+            return
+        repository = self.hub.repositories[repo]
+        version = repository.at(revision)
+        if version is None:
+            return self._json({"error": f"Invalid rev id: {revision}"}, 404, {"X-Error-Code": "RevisionNotFound"})
+        commit, files = version
+        if path not in files:
             return self._json({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
-        content = repository.files[path]
+        content = files[path]
         digest = hashlib.sha256(content).hexdigest()
-        headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
         if path in repository.large:
             headers |= {"X-Linked-ETag": f'"{digest}"', "X-Linked-Size": str(len(content))}
         return self._answer(content, 200, {**headers, "Content-Type": "application/octet-stream"})
