@@ -186,9 +186,15 @@ class ElmoConfig(FoundByAutoMap, PreTrainedConfig):
         """As in the base class, and refuse the configuration of another model.
 
         Raises:
+            OSError: there is none, or it cannot be read.
             ValueError: it is that of another kind of model, or none at all.
         """
         content, unused = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        if not content:
+            raise OSError(
+                f"{pretrained_model_name_or_path}: got no config.json, or an empty one; expected one made by "
+                "save_pretrained or `hf-elmo convert`."
+            )
         kind = content.get("model_type") if isinstance(content, dict) else type(content).__name__
         if kind != cls.model_type:
             raise ValueError(
@@ -199,6 +205,7 @@ class ElmoConfig(FoundByAutoMap, PreTrainedConfig):
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
         """As in the base class, and beside config.json the file by which `trust_remote_code=True` finds the classes."""
+        save_directory = os.fspath(save_directory)
         self.auto_map = model_auto_map(getattr(self, "auto_map", None))
         if not os.path.isfile(save_directory):  # the base class says what is wrong with a file
             os.makedirs(save_directory, exist_ok=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import constants
+from huggingface_hub.errors import GatedRepoError
 from transformers.utils import logging
 
 from hf_elmo.configuration_elmo import ElmoConfig
@@ -73,6 +74,11 @@ def _find(name: str | Path | None, revision: str | None) -> tuple[str, dict[str,
     except OSError as error:
         if (Path(source) / "config.json").is_file():
             raise ValueError(f"{source}: its config.json cannot be read as JSON: {error}") from error
+        if isinstance(error.__cause__, GatedRepoError):
+            raise OSError(
+                f"the ELMo model {source!r} is gated: ask for access at {constants.ENDPOINT}/{source}, and log in with "
+                "`hf auth login` or set HF_TOKEN."
+            ) from error
         raise OSError(_not_found(source, revision)) from error
     return source, config
 
@@ -99,8 +105,9 @@ def _not_found(source: str, revision: str | None) -> str:
     at = f" at revision {revision!r}" if revision else ""
     return (
         f"no ELMo model {source!r}: looked for the folder {Path(source).absolute()} with a config.json, and for that id"
-        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  Without a network, use "
-        "the shipped model (None), or the path of a folder made by `hf-elmo convert` or copied from elsewhere."
+        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  For a private model, log "
+        "in with `hf auth login` or set HF_TOKEN.  Without a network, use the shipped model (None), or the path of a "
+        "folder made by `hf-elmo convert` or copied from elsewhere."
     )
 
 

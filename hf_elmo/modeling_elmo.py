@@ -320,7 +320,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
         return_state = state is not None or self.config.initial_state == "carry"
         if state is None:
-            state = self.initial_state(len(character_ids), like=hidden_states)
+            state = self.initial_state(character_ids.shape[0], like=hidden_states)
         layers, final_cells, final_hiddens = [hidden_states], [], []
         for layer, cell, hidden in zip(self.layers, state.cell.unbind(), state.hidden.unbind(), strict=True):
             hidden_states, cell, hidden = layer(hidden_states, cell, hidden, orders)
@@ -423,7 +423,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 f"{_presence(backward_labels)}."
             )
         if state is None:
-            state = self.elmo.initial_state(len(character_ids), like=next(self.elmo.parameters()))
+            state = self.elmo.initial_state(character_ids.shape[0], like=next(self.elmo.parameters()))
         output = self.elmo(
             character_ids,
             attention_mask=attention_mask,

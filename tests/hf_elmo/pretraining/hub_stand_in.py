@@ -112,7 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self.headers.get("Authorization") == f"Bearer {TOKEN}"
 
     def _may_read(self, repo: str, *, what: str) -> bool:
-        """Whether a repository is there for whoever asks; if not, says so as the Hub does.  All see a gated one's info."""
+        """Whether a repository is there for whoever asks; if not, says so as the Hub does.
+
+        All see the info of a gated one.
+        """
         found = self.hub.repositories.get(repo)
         gated = found is not None and found.gated and what == "files"
         if found is not None and (self._is_owner() or not (found.private or gated)):
