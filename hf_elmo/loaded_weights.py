@@ -1,7 +1,7 @@
 """What is wrong with weights that were loaded, or could not be, said in one line."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from safetensors import SafetensorError
 
@@ -37,6 +37,24 @@ def refuse_other_shapes(source: object, mismatched: set[str]) -> None:
         raise ValueError(
             f"{source}: got {', '.join(sorted(mismatched))} of another shape than this configuration's; expected the "
             "options it was saved with (num_labels, ...), or ignore_mismatched_sizes=True, to start these anew."
+        )
+
+
+def refuse_offloaded(device_map: Mapping[str, object]) -> None:
+    """Every part is on a device that computes: an LSTM reads its weights whole, not by calls that could fetch them.
+
+    Args:
+        device_map: what Accelerate chose, by the names of modules; empty where there is one device.
+
+    Raises:
+        ValueError: a part is on the disk, or in the CPU's memory beside an accelerator.
+    """
+    devices = set(device_map.values())
+    if "disk" in devices or ("cpu" in devices and len(devices) > 1):
+        parts = sorted(name for name, device in device_map.items() if device in ("disk", "cpu"))
+        raise ValueError(
+            f"device_map: got {parts} offloaded; expected every part on a device that computes it.  Pass "
+            'device_map="cpu", or a device that has room for the whole model.'
         )
 
 

@@ -20,7 +20,13 @@ from hf_elmo.character_cnn import CharacterCNN, Highway
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.initial_state import ElmoState, InitialState
 from hf_elmo.lm_head import LMHead
-from hf_elmo.loaded_weights import bilm_weights, readable_weights, refuse_other_shapes, refuse_wrong
+from hf_elmo.loaded_weights import (
+    bilm_weights,
+    readable_weights,
+    refuse_offloaded,
+    refuse_other_shapes,
+    refuse_wrong,
+)
 from hf_elmo.projected_lstm import ProjectedLSTM
 from hf_elmo.reading_order import ReadingOrder, ReadingOrders, reading_orders
 from hf_elmo.scalar_mix import ScalarMix
@@ -160,7 +166,8 @@ class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
 
         Raises:
             OSError: no such model.
-            ValueError: one of another kind, with a damaged file, or whose weights do not fit its configuration.
+            ValueError: one of another kind, with a damaged file, or whose weights do not fit its configuration; a
+                `device_map` that leaves a part on the disk.
         """
         source = pretrained_model_name_or_path
         report_wanted = kwargs.pop("output_loading_info", False)
@@ -173,6 +180,7 @@ class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
             mismatched = set() if other_shapes_wanted else {name for name, *_ in report["mismatched_keys"]}
             refuse_wrong(source, bilm_weights({*report["missing_keys"], *mismatched}, cls.base_model_prefix))
             refuse_other_shapes(source, mismatched)
+        refuse_offloaded(getattr(model, "hf_device_map", {}))
         model.freeze_as_configured()
         return (model, report) if report_wanted else model
 

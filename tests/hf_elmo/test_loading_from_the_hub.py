@@ -17,15 +17,19 @@ from hf_elmo import ElmoConfig, ElmoEmbedder, ElmoForTokenClassification, ElmoMo
 from hf_elmo.auto_map import SHIM, model_auto_map
 from hf_elmo.model_source import load_language_model, load_model
 from tests.hf_elmo.models import ids, random_head, random_model
-from tests.hf_elmo.pretraining.hub_stand_in import COMMIT, TOKEN, HubStandIn, Repository, commit_of, hub_stand_in
+from tests.hf_elmo.pretraining.hub_stand_in import (
+    COMMIT,
+    TOKEN,
+    HubStandIn,
+    Repository,
+    commit_of,
+    files_of,
+    hub_of_this_process,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NAME = "user/elmo"
 WORDS = ["<S>", "</S>", "<UNK>", "the", "dog"]
-
-
-def files_of(folder: Path, under: str = "") -> dict[str, bytes]:
-    return {under + path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def vectors(model: ElmoModel) -> torch.Tensor:
@@ -55,19 +59,8 @@ def repository(models: dict[str, ElmoModel], tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def hub(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubStandIn]:
-    """What huggingface_hub asks in this process, with a cache and a user of the test's own."""
-    with hub_stand_in() as hub:
+    with hub_of_this_process(monkeypatch, tmp_path) as hub:
         hub.repositories[NAME] = repository
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.endpoint + template)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
-        monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # knows the endpoint of before
-        monkeypatch.setenv("DISABLE_SAFETENSORS_CONVERSION", "1")  # asks a service of Hugging Face's
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.delenv("HF_TOKEN", raising=False)
         yield hub
 
 

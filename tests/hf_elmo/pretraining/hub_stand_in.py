@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import pytest
+from huggingface_hub import constants
 
 TOKEN = "hf_of_a_test"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -64,6 +68,28 @@ def hub_stand_in() -> Iterator[HubStandIn]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def hub_of_this_process(monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterator[HubStandIn]:
+    """What huggingface_hub and transformers ask in this process, with a cache of its own below `home` and no token."""
+    with hub_stand_in() as hub:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.endpoint + template)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+        monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # knows the endpoint of before
+        monkeypatch.setenv("DISABLE_SAFETENSORS_CONVERSION", "1")  # asks a service of Hugging Face's
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(home / "cache"))
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(home / "token"))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield hub
+
+
+def files_of(folder: Path, under: str = "") -> dict[str, bytes]:
+    """A folder's files by their paths in a repository, below `under`."""
+    return {under + path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 class _Handler(BaseHTTPRequestHandler):
