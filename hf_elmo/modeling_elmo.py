@@ -173,9 +173,10 @@ class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
         report_wanted = kwargs.pop("output_loading_info", False)
         other_shapes_wanted = kwargs.pop("ignore_mismatched_sizes", False)
         with readable_weights(source):
-            model, report = super().from_pretrained(
+            loaded: Any = super().from_pretrained(
                 source, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
             )
+        model, report = loaded
         if source is not None and not report_wanted:
             mismatched = set() if other_shapes_wanted else {name for name, *_ in report["mismatched_keys"]}
             refuse_wrong(source, bilm_weights({*report["missing_keys"], *mismatched}, cls.base_model_prefix))
