@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.modeling_elmo import (
     ElmoForPreTraining,
     ElmoForPreTrainingOutput,
@@ -35,6 +36,7 @@ from hf_elmo.version import __version__
 
 __all__ = [
     "ElmoConfig",
+    "ElmoEmbedder",
     "ElmoForPreTraining",
     "ElmoForPreTrainingOutput",
     "ElmoForQuestionAnswering",

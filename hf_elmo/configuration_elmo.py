@@ -3,12 +3,15 @@
 import difflib
 import functools
 import math
+import os
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
 from huggingface_hub.errors import StrictDataclassError
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.utils import logging
+
+from hf_elmo.auto_map import SHIM, FoundByAutoMap, model_auto_map, write_shim
 
 logger = logging.get_logger(__name__)
 
@@ -56,7 +59,7 @@ def _raising_value_errors(cls: type["ElmoConfig"]) -> type["ElmoConfig"]:
 
 @_raising_value_errors
 @strict
-class ElmoConfig(PreTrainedConfig):
+class ElmoConfig(FoundByAutoMap, PreTrainedConfig):
     r"""Sizes and options of an ELMo biLM (Peters et al. 2018, section 3) and of its scalar mix.
 
     The defaults are the published "original" model (2x4096_512_2048cnn_2xhighway).
@@ -175,6 +178,44 @@ class ElmoConfig(PreTrainedConfig):
             # Written into the file, since the weights' shapes depend on it.
             self.adaptive_cutoffs = _default_cutoffs(self.vocab_size - 1)
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def get_config_dict(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str], **kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """As in the base class, and refuse the configuration of another model.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+            ValueError: it is that of another kind of model, or none at all.
+        """
+        content, unused = super().get_config_dict(pretrained_model_name_or_path, **kwargs)
+        if not content:
+            raise OSError(
+                f"{pretrained_model_name_or_path}: got no config.json, or an empty one; expected one made by "
+                "save_pretrained or `hf-elmo convert`."
+            )
+        kind = content.get("model_type") if isinstance(content, dict) else type(content).__name__
+        if kind != cls.model_type:
+            raise ValueError(
+                f"{pretrained_model_name_or_path}: got a model of type {kind!r}; expected {cls.model_type!r}.  Weights "
+                "in the original's format are converted by `hf-elmo convert OPTIONS.json WEIGHTS.hdf5 OUT_DIR`."
+            )
+        return content, unused
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
+        """As in the base class, and beside config.json the file by which `trust_remote_code=True` finds the classes."""
+        save_directory = os.fspath(save_directory)
+        self.auto_map = model_auto_map(getattr(self, "auto_map", None))
+        if not os.path.isfile(save_directory):  # the base class says what is wrong with a file
+            os.makedirs(save_directory, exist_ok=True)
+            write_shim(save_directory)
+        super().save_pretrained(save_directory, push_to_hub=push_to_hub, **kwargs)
+
+    def _get_files_timestamps(self, working_dir: str | os.PathLike[str]) -> dict[str, float]:
+        """What was there before saving and is not sent to the Hub; the file of the classes always is."""
+        timestamps: dict[str, float] = super()._get_files_timestamps(working_dir)
+        return {name: time for name, time in timestamps.items() if name != SHIM}
 
     @property
     def hidden_size(self) -> int:

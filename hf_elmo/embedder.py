@@ -3,7 +3,8 @@
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from hf_elmo.character_ids import BOS_WORD, EOS_WORD, words_to_character_ids
 from hf_elmo.layer_choice import Choice, Layers, check_layers, choose
+from hf_elmo.model_source import load_model
 from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.packed_bilm import PackedBiLM
 from hf_elmo.packed_character_cnn import PackedCharacterCNN
@@ -61,6 +63,21 @@ class ElmoEmbedder:
         self.max_cached_words = max_cached_words
         self._lock = threading.Lock()
         self._weights: _PackedWeights | None = None
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path | None = None, *, revision: str | None = None, **options: Any) -> Self:
+        """The embedder of a model that is loaded.
+
+        Args:
+            name: a folder, an id on the Hugging Face Hub, or None for the model that ships with the package.
+            revision: branch, tag or commit of a model on the Hub.
+            options: as of the class.
+
+        Raises:
+            OSError: no such folder, and nothing of that name on the Hub or in its local cache.
+            ValueError: found, but no ELMo, or a damaged one; an option out of range.
+        """
+        return cls(load_model(name, revision=revision), **options)
 
     def embed(self, sentences: Iterable[Sequence[str]], *, layers: Layers = "mix") -> list[np.ndarray]:
         """Vectors of every word of every sentence, in the order given, without boundaries.

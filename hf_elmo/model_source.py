@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import constants
-from safetensors import SafetensorError
+from huggingface_hub.errors import GatedRepoError
 from transformers.utils import logging
 
 from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.loaded_weights import refuse_wrong
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel, ElmoPreTrainedModel
 
 
@@ -33,7 +34,7 @@ def load_model(name: str | Path | None = None, *, revision: str | None = None) -
     source, _ = _find(name, revision)
     model: ElmoModel
     model, missing, mismatched = _load(ElmoModel, source, revision)
-    _refuse_wrong(source, missing | mismatched)
+    refuse_wrong(source, missing | mismatched)
     return model.eval()
 
 
@@ -57,7 +58,7 @@ def load_language_model(
     model, missing, mismatched = _load(ElmoForPreTraining, source, revision, config=changed)
     head = {f"lm_head.{name}" for name, _ in model.lm_head.named_parameters()}
     has_head = not head <= missing
-    _refuse_wrong(source, mismatched | (missing if has_head else missing - head))
+    refuse_wrong(source, mismatched | (missing if has_head else missing - head))
     return model.eval(), has_head
 
 
@@ -73,12 +74,12 @@ def _find(name: str | Path | None, revision: str | None) -> tuple[str, dict[str,
     except OSError as error:
         if (Path(source) / "config.json").is_file():
             raise ValueError(f"{source}: its config.json cannot be read as JSON: {error}") from error
+        if isinstance(error.__cause__, GatedRepoError):
+            raise OSError(
+                f"the ELMo model {source!r} is gated: ask for access at {constants.ENDPOINT}/{source}, and log in with "
+                "`hf auth login` or set HF_TOKEN."
+            ) from error
         raise OSError(_not_found(source, revision)) from error
-    if config.get("model_type") != ElmoConfig.model_type:
-        raise ValueError(
-            f"{source}: got a model of type {config.get('model_type')!r}; expected {ElmoConfig.model_type!r}.  "
-            "Weights in the original's format are converted by `hf-elmo convert OPTIONS.json WEIGHTS.hdf5 OUT_DIR`."
-        )
     return source, config
 
 
@@ -86,32 +87,17 @@ def _load(
     kind: type[ElmoPreTrainedModel], source: str, revision: str | None, **options: Any
 ) -> tuple[Any, set[str], set[str]]:
     """Load weights that are known to be an ELMo's, and name those that are missing, and those of another shape."""
-    try:
-        with without_progress_bars(), _without_load_report():
-            loaded: Any = kind.from_pretrained(
-                source,
-                revision=revision or "main",
-                use_safetensors=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                **options,
-            )
-    except SafetensorError as error:
-        raise ValueError(
-            f"{source}: cannot read its model.safetensors, which is damaged or cut off ({error}); "
-            "copy or download it again."
-        ) from error
+    with without_progress_bars(), _without_load_report():
+        loaded: Any = kind.from_pretrained(
+            source,
+            revision=revision or "main",
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **options,
+        )
     model, info = loaded
     return model, set(info["missing_keys"]), {key for key, *_ in info["mismatched_keys"]}
-
-
-def _refuse_wrong(source: str, wrong: set[str]) -> None:
-    """No weight may be left at a random value."""
-    if wrong:
-        raise ValueError(
-            f"{source}: got weights that do not fit its config.json, {min(wrong)} and {len(wrong) - 1} more are "
-            "missing or of another shape; expected both files from one model."
-        )
 
 
 def _not_found(source: str, revision: str | None) -> str:
@@ -119,8 +105,9 @@ def _not_found(source: str, revision: str | None) -> str:
     at = f" at revision {revision!r}" if revision else ""
     return (
         f"no ELMo model {source!r}: looked for the folder {Path(source).absolute()} with a config.json, and for that id"
-        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  Without a network, use "
-        "the shipped model (None), or the path of a folder made by `hf-elmo convert` or copied from elsewhere."
+        f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  For a private model, log "
+        "in with `hf auth login` or set HF_TOKEN.  Without a network, use the shipped model (None), or the path of a "
+        "folder made by `hf-elmo convert` or copied from elsewhere."
     )
 
 

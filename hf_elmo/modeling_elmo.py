@@ -15,10 +15,18 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from hf_elmo.adaptive_lm_head import AdaptiveLMHead
+from hf_elmo.auto_map import FoundByAutoMap
 from hf_elmo.character_cnn import CharacterCNN, Highway
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.initial_state import ElmoState, InitialState
 from hf_elmo.lm_head import LMHead
+from hf_elmo.loaded_weights import (
+    bilm_weights,
+    readable_weights,
+    refuse_offloaded,
+    refuse_other_shapes,
+    refuse_wrong,
+)
 from hf_elmo.projected_lstm import ProjectedLSTM
 from hf_elmo.reading_order import ReadingOrder, ReadingOrders, reading_orders
 from hf_elmo.scalar_mix import ScalarMix
@@ -126,7 +134,7 @@ def _run(
     return order.put_back(outputs), cell, hidden
 
 
-class ElmoPreTrainedModel(PreTrainedModel):
+class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
     """What all ELMo models share: configuration, names, initialisation, freezing."""
 
     config: ElmoConfig
@@ -150,12 +158,32 @@ class ElmoPreTrainedModel(PreTrainedModel):
         return False
 
     @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """As in the base class, which makes every parameter it loads trainable; here what is frozen stays frozen."""
-        loaded = super().from_pretrained(*args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """As in the base class, but what is frozen stays frozen, and no weight of the biLM stays at a random value.
+
+        The base class makes every parameter trainable, and initialises those that a file has not or has in another
+        shape.  With `output_loading_info=True` the caller is told of these instead.
+
+        Raises:
+            OSError: no such model.
+            ValueError: one of another kind, with a damaged file, or whose weights do not fit its configuration; a
+                `device_map` that leaves a part on the disk.
+        """
+        source = pretrained_model_name_or_path
+        report_wanted = kwargs.pop("output_loading_info", False)
+        other_shapes_wanted = kwargs.pop("ignore_mismatched_sizes", False)
+        with readable_weights(source):
+            loaded: Any = super().from_pretrained(
+                source, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+            )
+        model, report = loaded
+        if source is not None and not report_wanted:
+            mismatched = set() if other_shapes_wanted else {name for name, *_ in report["mismatched_keys"]}
+            refuse_wrong(source, bilm_weights({*report["missing_keys"], *mismatched}, cls.base_model_prefix))
+            refuse_other_shapes(source, mismatched)
+        refuse_offloaded(getattr(model, "hf_device_map", {}))
         model.freeze_as_configured()
-        return loaded
+        return (model, report) if report_wanted else model
 
     def freeze_as_configured(self) -> None:
         """Stop training what the configuration says is not trained."""
@@ -301,7 +329,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
         return_state = state is not None or self.config.initial_state == "carry"
         if state is None:
-            state = self.initial_state(len(character_ids), like=hidden_states)
+            state = self.initial_state(character_ids.shape[0], like=hidden_states)
         layers, final_cells, final_hiddens = [hidden_states], [], []
         for layer, cell, hidden in zip(self.layers, state.cell.unbind(), state.hidden.unbind(), strict=True):
             hidden_states, cell, hidden = layer(hidden_states, cell, hidden, orders)
@@ -404,7 +432,7 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 f"{_presence(backward_labels)}."
             )
         if state is None:
-            state = self.elmo.initial_state(len(character_ids), like=next(self.elmo.parameters()))
+            state = self.elmo.initial_state(character_ids.shape[0], like=next(self.elmo.parameters()))
         output = self.elmo(
             character_ids,
             attention_mask=attention_mask,

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hf_elmo.exported_lstm import scanned_sequence
 from hf_elmo.lstm_gradient import FORGET_BIAS, projected_lstm_sequence
 
 
@@ -76,6 +77,8 @@ class ProjectedLSTM(nn.Module):
             from_inputs (T, B, 4D), the rest as in `forward`
         """
         hidden_weight = self.gates.weight[:, -hidden.shape[-1] :]  # (4D, P)
+        if torch.compiler.is_exporting():
+            return scanned_sequence(self._step, from_inputs, cell, hidden, hidden_weight, step_mask)
         alive = step_mask.t().unsqueeze(-1).unbind() if step_mask is not None else None  # T × (B, 1)
         outputs = []
         for t, from_input in enumerate(from_inputs.unbind()):

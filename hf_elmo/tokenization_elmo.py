@@ -17,6 +17,7 @@ from tokenizers.models import WordLevel
 from transformers import BatchEncoding, TokenizersBackend
 from transformers.utils import TensorType
 
+from hf_elmo.auto_map import FoundByAutoMap, tokenizer_auto_map, write_shim
 from hf_elmo.character_ids import (
     BOS_WORD,
     DEFAULT_MAX_CHARACTERS,
@@ -36,7 +37,7 @@ from hf_elmo.vocabulary_file import SPECIAL_WORDS, check_vocabulary, read_vocabu
 _EMPTY_WORD = "\n"
 
 
-class ElmoTokenizer(TokenizersBackend):
+class ElmoTokenizer(FoundByAutoMap, TokenizersBackend):
     """Sentences to `input_ids` (word ids), `character_ids` and `attention_mask`, with `<S> </S>` around each.
 
     A pair is two sentences, each with its own boundaries: `<S> a </S> <S> b </S>`.
@@ -121,6 +122,18 @@ class ElmoTokenizer(TokenizersBackend):
         path = Path(save_directory, name)
         path.write_text("".join(f"{word}\n" for word, _ in words[1:]), encoding="utf-8", newline="\n")
         return (str(path),)
+
+    @property
+    def _auto_map(self) -> dict[str, Any]:
+        """What the base class writes into tokenizer_config.json."""
+        return tokenizer_auto_map()
+
+    def _save_pretrained(
+        self, save_directory: str | os.PathLike[str], file_names: tuple[str, ...], *args: Any, **kwargs: Any
+    ) -> tuple[str, ...]:
+        """As in the base class, and the file by which `trust_remote_code=True` finds this class."""
+        names: tuple[str, ...] = super()._save_pretrained(save_directory, file_names, *args, **kwargs)
+        return (*names, write_shim(save_directory))
 
     def pad(self, encoded_inputs: Any, *args: Any, **kwargs: Any) -> BatchEncoding:
         """As in the base class; where there is no word the character ids are 0."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, DataCollatorForTokenClassification, DataCollatorWithPadding
 
+from hf_elmo.auto_map import SHIM
 from hf_elmo.english_splitting import english_splitting
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 from tests.oracles.numpy_elmo import sentence_to_ids, word_to_ids
@@ -499,7 +500,7 @@ def test_save_and_load(tokenizer, tmp_path):
     texts = ["The cat, don't New-York U.S.", "a b", ""]
     expected = lists(tokenizer(texts, padding=True))
     files = tokenizer.save_pretrained(tmp_path)
-    assert {path.rsplit("/", 1)[-1] for path in files} == {"tokenizer.json", "tokenizer_config.json"}
+    assert {path.rsplit("/", 1)[-1] for path in files} == {"tokenizer.json", "tokenizer_config.json", SHIM}
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config["tokenizer_class"] == "ElmoTokenizer"
     assert str(tmp_path) not in json.dumps(config)

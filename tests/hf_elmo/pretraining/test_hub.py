@@ -20,7 +20,15 @@ from tests.hf_elmo.pretraining.test_model_card import REPORT
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 VOCABULARY = ["<S>", "</S>", "<UNK>", *(f"w{number}" for number in range(9))]
-FILES = {"README.md", "config.json", "loss_curve.png", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+FILES = {
+    "README.md",
+    "config.json",
+    "hf_elmo_classes.py",
+    "loss_curve.png",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
 
 
 @pytest.fixture

@@ -58,7 +58,8 @@ def test_is_stored_in_half_and_computes_in_single(run_dir, tmp_path):
 def test_what_is_written(run_dir, tmp_path):
     publish(run_dir, tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "README.md"}
+    loaded = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert names == loaded | {"hf_elmo_classes.py", "README.md"}
     assert ElmoTokenizer.from_pretrained(tmp_path / "out").get_vocab() == {"<pad>": 0} | {
         word: row + 1 for row, word in enumerate(VOCABULARY)
     }
