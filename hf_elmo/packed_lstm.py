@@ -1,9 +1,9 @@
 """`ProjectedLSTM` for inference: a packed batch that shrinks as sequences end, in place, one product a step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from hf_elmo.lstm_gradient import FORGET_BIAS
@@ -11,12 +11,24 @@ from hf_elmo.prepacked_linear import Linear, Precision, can_prepack, linear
 from hf_elmo.projected_lstm import ProjectedLSTM
 
 
+class _Shares(NamedTuple):
+    """What inputs and hidden state each contribute to the gates.
+
+    Attributes:
+        inputs: (N, P) → (N, 4D), with the bias.
+        add_hidden: gates (n, 4D), to which the share of h (n, P) is added in place.
+    """
+
+    inputs: Linear
+    add_hidden: Callable[[Tensor, Tensor], Tensor]
+
+
 class PackedLSTM:
     """One direction of one layer, its weights laid out for reading many steps.
 
     Where weights can be laid out beforehand, a step is one product of [x; h] with all gates.  Elsewhere, and for a
     single sequence, whose speed is that of reading the weights from memory, the inputs' share of the gates is computed
-    for many steps at once, and a step reads the weights of h only.
+    for many steps at once, and a step reads the weights of h only.  Both sum the same products, in another order.
 
     Args:
         lstm: what is to be computed; its weights are not followed when they change.
@@ -36,12 +48,12 @@ class PackedLSTM:
         )  # (P, D)
         self._projection = None if self._projection_weight is None else linear(self._projection_weight, None, precision)
         self._prepacked = can_prepack(weight, precision)
-        self._full_precision = precision == "fp32"
+        self._precision: Precision = precision
         self._bias = bias
-        self._gates = linear(weight, bias, precision)
+        self._gates = linear(weight, bias, precision) if self._prepacked else None
         self._input_weight = weight[:, :projection_size]  # (4D, P)
         self._hidden_weight = weight[:, projection_size:]
-        self._transposed: tuple[Tensor, Linear | None] | None = None
+        self._shares: _Shares | None = None
 
     def read(self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor) -> Tensor:
         """Read some steps of a packed batch, from left to right.
@@ -58,7 +70,7 @@ class PackedLSTM:
         """
         outputs = torch.empty_like(inputs)
         memory = torch.empty_like(cell)  # (B, D) what the projection reads
-        if self._full_precision and (sizes[0] == 1 or not self._prepacked):
+        if sizes[0] == 1 or not self._prepacked:
             self._read_by_shares(inputs, sizes, cell, hidden, memory, outputs)
         else:
             self._read_joined(inputs, sizes, cell, hidden, memory, outputs)
@@ -69,6 +81,7 @@ class PackedLSTM:
         self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor, memory: Tensor, outputs: Tensor
     ) -> None:
         """Each step one product, of rows [x; h] in which a step leaves its h for the next."""
+        assert self._gates is not None
         width = inputs.shape[1]
         rows = inputs.new_empty(len(inputs), 2 * width)  # (N, 2P)
         rows[:, :width] = inputs
@@ -85,23 +98,37 @@ class PackedLSTM:
         self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor, memory: Tensor, outputs: Tensor
     ) -> None:
         """The inputs' share of all these steps in one product; then each step adds that of h."""
-        hidden_weight, projection = self._transposed_weights()
-        from_inputs = F.linear(inputs, self._input_weight, self._bias)  # (N, 4D)
+        shares = self._both_shares()
+        projection = None if self._projection is None else self._project
+        from_inputs = shares.inputs(inputs)  # (N, 4D)
         start = 0
         for size in sizes:
             end = start + size
-            gates = from_inputs[start:end].addmm_(hidden[:size], hidden_weight)  # (n, 4D)
+            gates = shares.add_hidden(from_inputs[start:end], hidden[:size])  # (n, 4D)
             hidden = outputs[start:end]  # (n, P)
             self._step(gates, cell[:size], memory[:size], hidden, projection)
             start = end
 
-    def _transposed_weights(self) -> tuple[Tensor, Linear | None]:
-        """The weights of h (P, 4D) and the projection, in the layout that is twice as fast for a single row."""
-        if self._transposed is None:
-            projection = None if self._projection_weight is None else self._projection_weight.t().contiguous()  # (D, P)
-            product = None if projection is None else lambda memory: torch.mm(memory, projection)
-            self._transposed = self._hidden_weight.t().contiguous(), product
-        return self._transposed
+    def _both_shares(self) -> _Shares:
+        """Laid out when they are first needed, since most batches do without."""
+        if self._shares is None:
+            inputs = linear(self._input_weight, self._bias, self._precision)
+            self._shares = _Shares(inputs, self._hidden_share())
+        return self._shares
+
+    def _hidden_share(self) -> Callable[[Tensor, Tensor], Tensor]:
+        if self._precision == "fp32":
+            transposed = self._hidden_weight.t().contiguous()  # (P, 4D), twice as fast for a single row
+            return lambda gates, hidden: gates.addmm_(hidden, transposed)
+        product = linear(self._hidden_weight, None, self._precision)
+        return lambda gates, hidden: gates.add_(product(hidden))
+
+    def _project(self, memory: Tensor) -> Tensor:
+        """(n, D) → (n, P)"""
+        assert self._projection is not None and self._projection_weight is not None
+        if self._precision == "fp32" and len(memory) == 1:  # twice as fast as a product of matrices
+            return torch.mv(self._projection_weight, memory[0]).unsqueeze(0)
+        return self._projection(memory)
 
     def _step(self, gates: Tensor, cell: Tensor, memory: Tensor, output: Tensor, projection: Linear | None) -> None:
         """Gates (n, 4D) are used up; cell (n, D), memory (n, D) and output (n, P) are overwritten."""
