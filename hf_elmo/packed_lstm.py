@@ -1,6 +1,6 @@
 """`ProjectedLSTM` for inference: a packed batch that shrinks as sequences end, in place, one product a step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,11 +16,11 @@ class _Shares(NamedTuple):
 
     Attributes:
         inputs: (N, P) → (N, 4D), with the bias.
-        add_hidden: gates (n, 4D), to which the share of h (n, P) is added in place.
+        hidden: (P, 4D), the weights of h in the layout that is twice as fast for a single row.
     """
 
     inputs: Linear
-    add_hidden: Callable[[Tensor, Tensor], Tensor]
+    hidden: Tensor
 
 
 class PackedLSTM:
@@ -28,7 +28,8 @@ class PackedLSTM:
 
     Where weights can be laid out beforehand, a step is one product of [x; h] with all gates.  Elsewhere, and for a
     single sequence, whose speed is that of reading the weights from memory, the inputs' share of the gates is computed
-    for many steps at once, and a step reads the weights of h only.  Both sum the same products, in another order.
+    for many steps at once, and a step reads the weights of h only.  Both sum the same products, in another order; lower
+    precisions, which round the sums, have the first way only, so that a sentence's batch mates never tell.
 
     Args:
         lstm: what is to be computed; its weights are not followed when they change.
@@ -48,9 +49,9 @@ class PackedLSTM:
         )  # (P, D)
         self._projection = None if self._projection_weight is None else linear(self._projection_weight, None, precision)
         self._prepacked = can_prepack(weight, precision)
-        self._precision: Precision = precision
+        self._full_precision = precision == "fp32"
         self._bias = bias
-        self._gates = linear(weight, bias, precision) if self._prepacked else None
+        self._gates = linear(weight, bias, precision)
         self._input_weight = weight[:, :projection_size]  # (4D, P)
         self._hidden_weight = weight[:, projection_size:]
         self._shares: _Shares | None = None
@@ -70,7 +71,7 @@ class PackedLSTM:
         """
         outputs = torch.empty_like(inputs)
         memory = torch.empty_like(cell)  # (B, D) what the projection reads
-        if sizes[0] == 1 or not self._prepacked:
+        if self._full_precision and (sizes[0] == 1 or not self._prepacked):
             self._read_by_shares(inputs, sizes, cell, hidden, memory, outputs)
         else:
             self._read_joined(inputs, sizes, cell, hidden, memory, outputs)
@@ -81,7 +82,6 @@ class PackedLSTM:
         self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor, memory: Tensor, outputs: Tensor
     ) -> None:
         """Each step one product, of rows [x; h] in which a step leaves its h for the next."""
-        assert self._gates is not None
         width = inputs.shape[1]
         rows = inputs.new_empty(len(inputs), 2 * width)  # (N, 2P)
         rows[:, :width] = inputs
@@ -98,13 +98,13 @@ class PackedLSTM:
         self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor, memory: Tensor, outputs: Tensor
     ) -> None:
         """The inputs' share of all these steps in one product; then each step adds that of h."""
-        shares = self._both_shares()
+        input_share, hidden_weight = self._both_shares()
         projection = None if self._projection is None else self._project
-        from_inputs = shares.inputs(inputs)  # (N, 4D)
+        from_inputs = input_share(inputs)  # (N, 4D)
         start = 0
         for size in sizes:
             end = start + size
-            gates = shares.add_hidden(from_inputs[start:end], hidden[:size])  # (n, 4D)
+            gates = from_inputs[start:end].addmm_(hidden[:size], hidden_weight)  # (n, 4D)
             hidden = outputs[start:end]  # (n, P)
             self._step(gates, cell[:size], memory[:size], hidden, projection)
             start = end
@@ -112,21 +112,15 @@ class PackedLSTM:
     def _both_shares(self) -> _Shares:
         """Laid out when they are first needed, since most batches do without."""
         if self._shares is None:
-            inputs = linear(self._input_weight, self._bias, self._precision)
-            self._shares = _Shares(inputs, self._hidden_share())
+            inputs = linear(self._input_weight, self._bias, "fp32")
+            self._shares = _Shares(inputs, self._hidden_weight.t().contiguous())
         return self._shares
 
-    def _hidden_share(self) -> Callable[[Tensor, Tensor], Tensor]:
-        if self._precision == "fp32":
-            transposed = self._hidden_weight.t().contiguous()  # (P, 4D), twice as fast for a single row
-            return lambda gates, hidden: gates.addmm_(hidden, transposed)
-        product = linear(self._hidden_weight, None, self._precision)
-        return lambda gates, hidden: gates.add_(product(hidden))
-
     def _project(self, memory: Tensor) -> Tensor:
-        """(n, D) → (n, P)"""
-        assert self._projection is not None and self._projection_weight is not None
-        if self._precision == "fp32" and len(memory) == 1:  # twice as fast as a product of matrices
+        """(n, D) → (n, P); of a single row as a product with a vector, which is twice as fast as one of matrices."""
+        assert self._projection is not None
+        assert self._projection_weight is not None
+        if len(memory) == 1:
             return torch.mv(self._projection_weight, memory[0]).unsqueeze(0)
         return self._projection(memory)
 

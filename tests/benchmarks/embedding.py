@@ -180,43 +180,39 @@ def measure_costs(names: Sequence[str], text: Text, *, repeats: int, threads: in
     return found
 
 
-def show(results: dict[str, Any], console: Console) -> None:
-    """Print the tables."""
-    threads = "1 thread" if results["threads"] == 1 else f"{results['threads']} threads"
-    setting = f"{results['words']:,} words in {results['sentences']:,} sentences, {threads}"
-    if results["models"] or results["encoders"]:
-        console.print(_speed_table(results, f"words per second ({setting})"))
-    if results["costs"]:
-        console.print(_import_table(results["costs"]["import_seconds"]))
-        console.print(_cost_table(results["costs"]["models"], setting))
-
-
-def _speed_table(results: dict[str, Any], title: str) -> Table:
-    shown = Table(title=title)
-    for column in ("model", "way", "words/s", "to plain", "of the limit", ""):
-        shown.add_column(column, justify="left" if column in ("model", "way", "") else "right")
-    for result in results["models"]:
-        notes, unknown = result["notes"], set(result["notes"]) - set(result["words_per_second"])
-        for row, speed in result["words_per_second"].items():
-            ratio, note, of_limit = result["ratio_to_plain"].get(row), notes.get(row, ""), ""
-            if row in result["ratio_to_stream"]:
-                note = f"{result['ratio_to_stream'][row]:.2f}× stream"
-            if row == ALONE:
-                of_limit = f"{result['share_of_memory'][row]:.2f} memory"
-            elif row in EXACT and row != PLAIN:
-                of_limit = f"{result['share_of_sgemm'][row]:.2f} sgemm"
-            to_plain = f"{ratio:.2f}×" if ratio is not None else ""
-            shown.add_row(result["model"], row, f"{speed:,.0f}", to_plain, of_limit, note)
-        for row in sorted(unknown):
-            shown.add_row(result["model"], row, "", "", "", notes[row])
-        shown.add_section()
-    for result in results["encoders"]:
-        note = f"{result['pieces_per_word']:.2f} pieces a word"
-        shown.add_row(result["model"], "sorted, batch 32", f"{result['words_per_second']:,.0f}", "", "", note)
+def model_table(result: dict[str, Any], setting: str) -> Table:
+    """A model's speeds."""
+    shown = Table(title=f"{result['model']}: words per second ({setting})")
+    for column in ("way", "words/s", "to plain", "of the limit", ""):
+        shown.add_column(column, justify="left" if column in ("way", "") else "right")
+    notes = result["notes"]
+    for row, speed in result["words_per_second"].items():
+        ratio, note, of_limit = result["ratio_to_plain"].get(row), notes.get(row, ""), ""
+        if row in result["ratio_to_stream"]:
+            note = f"{result['ratio_to_stream'][row]:.2f}× stream"
+        if row == ALONE:
+            of_limit = f"{result['share_of_memory'][row]:.2f} memory"
+        elif row in EXACT and row != PLAIN:
+            of_limit = f"{result['share_of_sgemm'][row]:.2f} sgemm"
+        shown.add_row(row, f"{speed:,.0f}", f"{ratio:.2f}×" if ratio is not None else "", of_limit, note)
+    for row in notes:
+        if row not in result["words_per_second"]:
+            shown.add_row(row, "", "", "", notes[row])
     return shown
 
 
-def _import_table(seconds: dict[str, float]) -> Table:
+def encoder_table(results: Sequence[dict[str, Any]], setting: str) -> Table:
+    """The transformers' speeds."""
+    shown = Table(title=f"transformers: words per second ({setting})")
+    for column in ("model", "words/s", "pieces a word"):
+        shown.add_column(column, justify="left" if column == "model" else "right")
+    for result in results:
+        shown.add_row(result["model"], f"{result['words_per_second']:,.0f}", f"{result['pieces_per_word']:.2f}")
+    return shown
+
+
+def import_table(seconds: dict[str, float]) -> Table:
+    """What importing costs."""
     shown = Table(title="seconds to import, in a fresh process")
     shown.add_column("module")
     shown.add_column("seconds", justify="right")
@@ -225,7 +221,8 @@ def _import_table(seconds: dict[str, float]) -> Table:
     return shown
 
 
-def _cost_table(found: dict[str, dict[str, float]], setting: str) -> Table:
+def cost_table(found: dict[str, dict[str, float]], setting: str) -> Table:
+    """What the first use of each model costs."""
     shown = Table(title=f"first use, in a fresh process ({setting})")
     shown.add_column("model")
     for column in ("load, s", "first sentence, s", "peak after it, MiB", "peak after the text, MiB"):
@@ -274,24 +271,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     clock = time.process_time if options.threads == 1 else time.perf_counter
     text = read_text(options.text, options.words)
+    threads = "1 thread" if options.threads == 1 else f"{options.threads} threads"
+    setting = f"{text.num_words:,} words in {len(text.sentences):,} sentences, {threads}"
     common: dict[str, Any] = {"repeats": options.repeats, "clock": clock}
-    results: dict[str, Any] = {
-        "words": text.num_words,
-        "sentences": len(text.sentences),
-        "threads": options.threads,
-        "models": [],
-        "encoders": [],
-        "costs": {},
-    }
+    results: dict[str, Any] = {"words": text.num_words, "sentences": len(text.sentences), "threads": options.threads}
+    console = Console(width=120)
     if set(options.rows) & set(NAMES):
-        results["models"] = [measure_model(name, text, rows=options.rows, **common) for name in options.sizes]
+        results["models"] = []
+        for name in options.sizes:
+            results["models"].append(measure_model(name, text, rows=options.rows, **common))
+            console.print(model_table(results["models"][-1], setting))
     if ENCODERS in options.rows:
         elsewhere = read_text(options.text, 2**62, skip_words=text.num_words)
         elsewhere = elsewhere if elsewhere.paragraphs else text
         results["encoders"] = [measure_encoder(name, text, elsewhere, **common) for name in encoders.NAMES]
+        console.print(encoder_table(results["encoders"], setting))
     if COSTS in options.rows:
         results["costs"] = measure_costs(options.sizes, text, repeats=options.repeats, threads=options.threads)
-    show(results, Console(width=150))
+        console.print(import_table(results["costs"]["import_seconds"]))
+        console.print(cost_table(results["costs"]["models"], setting))
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

@@ -33,8 +33,9 @@ def test_costs(capsys: pytest.CaptureFixture[str]) -> None:
     costs = embedding.measure_costs(["tiny"], text, repeats=1, threads=1)
     assert costs["import_seconds"].keys() >= {"torch", "hf_elmo"}
     assert costs["models"]["tiny"]["peak_bytes"] >= costs["models"]["tiny"]["peak_bytes_one_sentence"] > 2**26
-    results = {"words": 100, "sentences": 5, "threads": 1, "models": [], "encoders": [], "costs": costs}
-    embedding.show(results, Console(width=150))
+    console = Console(width=120)
+    console.print(embedding.import_table(costs["import_seconds"]))
+    console.print(embedding.cost_table(costs["models"], "100 words"))
     printed = capsys.readouterr().out
     assert "seconds to import" in printed
     assert "first use" in printed
