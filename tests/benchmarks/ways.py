@@ -32,8 +32,8 @@ ON_GPU: dict[str, tuple[Precision, str]] = {
 NAMES = (PLAIN, *IN_BATCHES, STREAM, SECOND_PASS, *ROUNDED, PIPE, *ON_GPU)
 # Those that compute what the plain loop computes, to the rounding of float32.
 EXACT = (PLAIN, *IN_BATCHES, STREAM)
-# A sentence at a time is slow, so that a part of the text must do.
-_ALONE_EVERY = 4
+# The slow ways, whose speed does not depend on how much of a text they read, read a part of it.
+_ONE_IN = 4
 
 
 class Way(NamedTuple):
@@ -67,7 +67,7 @@ def way(name: str, model: ElmoModel, folder: Path) -> Way:
     """
     if name == PLAIN:
         plain = PlainTorchElmo(*models.original_format(model))
-        return Way(lambda text: plain.embed(text.sentences, batch_size=32))
+        return Way(lambda text: plain.embed(text.sentences, batch_size=32), part=every_fourth)
     if name == PIPE:
         return _pipe(folder)
     if name in ON_GPU:
@@ -77,13 +77,13 @@ def way(name: str, model: ElmoModel, folder: Path) -> Way:
         part = every_fourth if name == ALONE else lambda text: text
         return Way(_in_batches(embedder, IN_BATCHES[name]), lambda text: embedder.forget_words(), part)
     if name == SECOND_PASS:
-        return Way(_streamed(embedder), lambda text: (embedder.forget_words(), _streamed(embedder)(text)))
+        return Way(_streamed(embedder), lambda text: embedder.embed(text.sentences, layers="token"))
     return Way(_streamed(embedder), lambda text: embedder.forget_words())
 
 
 def every_fourth(text: Text) -> Text:
     """A quarter of the sentences, from all over the text."""
-    return Text([], text.sentences[::_ALONE_EVERY])
+    return Text([], text.sentences[::_ONE_IN])
 
 
 def _embedder(model: ElmoModel, precision: Precision) -> ElmoEmbedder:
