@@ -1,9 +1,9 @@
 """`ProjectedLSTM` for inference: a packed batch that shrinks as sequences end, in place, one product a step."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from hf_elmo.lstm_gradient import FORGET_BIAS
@@ -11,12 +11,25 @@ from hf_elmo.prepacked_linear import Linear, Precision, can_prepack, linear
 from hf_elmo.projected_lstm import ProjectedLSTM
 
 
+class _Shares(NamedTuple):
+    """What inputs and hidden state each contribute to the gates.
+
+    Attributes:
+        inputs: (N, P) → (N, 4D), with the bias.
+        hidden: (P, 4D), the weights of h in the layout that is twice as fast for a single row.
+    """
+
+    inputs: Linear
+    hidden: Tensor
+
+
 class PackedLSTM:
     """One direction of one layer, its weights laid out for reading many steps.
 
     Where weights can be laid out beforehand, a step is one product of [x; h] with all gates.  Elsewhere, and for a
     single sequence, whose speed is that of reading the weights from memory, the inputs' share of the gates is computed
-    for many steps at once, and a step reads the weights of h only.
+    for many steps at once, and a step reads the weights of h only.  Both sum the same products, in another order; lower
+    precisions, which round the sums, have the first way only, so that a sentence's batch mates never tell.
 
     Args:
         lstm: what is to be computed; its weights are not followed when they change.
@@ -41,7 +54,7 @@ class PackedLSTM:
         self._gates = linear(weight, bias, precision)
         self._input_weight = weight[:, :projection_size]  # (4D, P)
         self._hidden_weight = weight[:, projection_size:]
-        self._transposed: tuple[Tensor, Linear | None] | None = None
+        self._shares: _Shares | None = None
 
     def read(self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor) -> Tensor:
         """Read some steps of a packed batch, from left to right.
@@ -85,8 +98,9 @@ class PackedLSTM:
         self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor, memory: Tensor, outputs: Tensor
     ) -> None:
         """The inputs' share of all these steps in one product; then each step adds that of h."""
-        hidden_weight, projection = self._transposed_weights()
-        from_inputs = F.linear(inputs, self._input_weight, self._bias)  # (N, 4D)
+        input_share, hidden_weight = self._both_shares()
+        projection = None if self._projection is None else self._project
+        from_inputs = input_share(inputs)  # (N, 4D)
         start = 0
         for size in sizes:
             end = start + size
@@ -95,13 +109,20 @@ class PackedLSTM:
             self._step(gates, cell[:size], memory[:size], hidden, projection)
             start = end
 
-    def _transposed_weights(self) -> tuple[Tensor, Linear | None]:
-        """The weights of h (P, 4D) and the projection, in the layout that is twice as fast for a single row."""
-        if self._transposed is None:
-            projection = None if self._projection_weight is None else self._projection_weight.t().contiguous()  # (D, P)
-            product = None if projection is None else lambda memory: torch.mm(memory, projection)
-            self._transposed = self._hidden_weight.t().contiguous(), product
-        return self._transposed
+    def _both_shares(self) -> _Shares:
+        """Laid out when they are first needed, since most batches do without."""
+        if self._shares is None:
+            inputs = linear(self._input_weight, self._bias, "fp32")
+            self._shares = _Shares(inputs, self._hidden_weight.t().contiguous())
+        return self._shares
+
+    def _project(self, memory: Tensor) -> Tensor:
+        """(n, D) → (n, P); of a single row as a product with a vector, which is twice as fast as one of matrices."""
+        assert self._projection is not None
+        assert self._projection_weight is not None
+        if len(memory) == 1:
+            return torch.mv(self._projection_weight, memory[0]).unsqueeze(0)
+        return self._projection(memory)
 
     def _step(self, gates: Tensor, cell: Tensor, memory: Tensor, output: Tensor, projection: Linear | None) -> None:
         """Gates (n, 4D) are used up; cell (n, D), memory (n, D) and output (n, P) are overwritten."""

@@ -15,14 +15,21 @@ SIZES: dict[str, dict[str, int]] = {
     "original": {"lstm_size": 4096, "projection_size": 512, "num_highway_layers": 2},
 }
 NAMES = ("shipped", *SIZES)
+TINY: dict[str, Any] = {
+    "lstm_size": 32,
+    "projection_size": 8,
+    "num_highway_layers": 1,
+    "character_embedding_size": 4,
+    "character_filters": [[1, 4], [2, 8], [3, 8]],
+}
 
 
 def build(name: str) -> ElmoModel:
-    """The shipped model, or one of a published size with random weights."""
+    """The shipped model, or one of a published size, or `"tiny"`, with random weights."""
     if name == "shipped":
         return load_model()
     torch.manual_seed(0)
-    return ElmoModel(ElmoConfig(**SIZES[name])).eval()
+    return ElmoModel(ElmoConfig(**(TINY if name == "tiny" else SIZES[name]))).eval()
 
 
 def original_format(model: ElmoModel) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -50,23 +57,3 @@ def original_format(model: ElmoModel) -> tuple[dict[str, Any], dict[str, np.ndar
         },
     }
     return options, weights
-
-
-def products_per_word(config: ElmoConfig, sentences: list[list[str]]) -> float:
-    """Floating-point operations of the matrix products that a text needs, per word: the LSTMs on every position, the
-    character CNN once per distinct word, on the windows that are not all padding and one that is.
-    """
-    P, D, L = config.projection_size, config.lstm_size, config.num_hidden_layers
-    d, C = config.character_embedding_size, config.max_characters_per_word
-    n_f = sum(count for _, count in config.character_filters)
-    lstms = 2 * L * (2 * 2 * P * 4 * D + 2 * D * P * (D != P))
-    after_convolution = config.num_highway_layers * 2 * 2 * n_f * n_f + 2 * n_f * P * (n_f != P)
-    distinct = {word for sentence in sentences for word in sentence} | {"<S>", "</S>"}
-    characters = np.array([min(C, len(word.encode()) + 2) for word in distinct])
-    convolutions = sum(
-        2 * width * d * count * int(np.minimum(characters + 1, C - width + 1).sum())
-        for width, count in config.character_filters
-    )
-    words = sum(map(len, sentences))
-    positions = words + 2 * len(sentences)
-    return (positions * lstms + len(distinct) * after_convolution + convolutions) / words

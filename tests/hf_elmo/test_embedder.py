@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
+from hf_elmo.packed_character_cnn import PackedCharacterCNN
 from hf_elmo.prepacked_linear import Precision, check_precision
 from tests.hf_elmo.models import random_model
 
@@ -103,6 +104,23 @@ def test_words_are_remembered_and_counted() -> None:
     assert embedder.word_cache_statistics == (3, 5, 4, 4)
     embedder.forget_words()
     assert embedder.word_cache_statistics == (0, 0, 0, 4)
+
+
+def test_a_second_pass_spares_the_character_cnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = ElmoEmbedder(random_model(), max_words_per_batch=20)
+    sentences = [["the", "dog", f"barks{number % 7}"] for number in range(30)]
+    first = list(embedder.embed_stream(sentences, window=40))
+    computed: list[int] = []
+    compute = PackedCharacterCNN.__call__
+    monkeypatch.setattr(
+        PackedCharacterCNN, "__call__", lambda self, rows: computed.append(len(rows)) or compute(self, rows)
+    )
+    second = list(embedder.embed_stream(sentences, window=40))
+    assert not computed
+    for one, other in zip(second, first, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+    embedder.embed([["the", "cat"]])
+    assert computed == [1]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hf_elmo import packed_lstm, prepacked_linear
 from hf_elmo.packed_lstm import PackedLSTM
+from hf_elmo.prepacked_linear import Precision
 from hf_elmo.projected_lstm import ProjectedLSTM
 from tests.hf_elmo.models import randomise
 from tests.oracles import numpy_elmo
@@ -75,17 +76,33 @@ def test_ragged_batches_equal_the_oracle(
             np.testing.assert_allclose(hidden[row], last_hidden, rtol=0, atol=1e-5)
 
 
-@pytest.mark.skipif(not prepacked_linear.onednn_works(torch.float32), reason="no kernels for prepacked weights here")
-def test_prepacked_weights_are_used_where_they_are_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [
+        ("fp32", ["_read_by_shares", "_read_joined"]),
+        # One way only: roundings in two would make a sentence depend on whether it stands alone.
+        ("bf16", ["_read_joined", "_read_joined"]),
+        ("int8", ["_read_joined", "_read_joined"]),
+    ],
+)
+def test_prepacked_weights_are_used_where_they_are_faster(
+    precision: Precision, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For several sequences they are, for a single one the weights of h alone are."""
-    packed = PackedLSTM(_lstm(7, 0.4, 0.2), dtype=torch.float32, precision="fp32")
+    try:
+        prepacked_linear.check_precision(precision, torch.device("cpu"))
+    except ValueError as refused:
+        pytest.skip(str(refused))
+    if not prepacked_linear.can_prepack(torch.zeros(1), precision):
+        pytest.skip("no kernels for prepacked weights here")
+    packed = PackedLSTM(_lstm(7, 0.4, 0.2), dtype=torch.float32, precision=precision)
     taken = []
     for name in ("_read_joined", "_read_by_shares"):
         monkeypatch.setattr(packed, name, lambda *arguments, name=name: taken.append(name))
     for sequences in (1, 2):
         state = torch.zeros(sequences, 7), torch.zeros(sequences, P)
         packed.read(torch.zeros(sequences, P), [sequences], *state)
-    assert taken == ["_read_by_shares", "_read_joined"]
+    assert taken == expected
 
 
 def test_the_models_weights_are_left_as_they_are() -> None:
