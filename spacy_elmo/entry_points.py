@@ -1,8 +1,9 @@
-"""The factory `elmo`.  spaCy imports this module for every pipeline: neither torch nor transformers here."""
+"""The factory `elmo`, and an encoder.  spaCy imports this module for every pipeline: neither torch nor transformers here."""
 
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
+from spacy.util import registry
 from thinc.api import Model
 
 if TYPE_CHECKING:
@@ -77,3 +78,11 @@ def make_elmo(
         store_dtype=store_dtype,
         save_weights=save_weights,
     )
+
+
+@registry.architectures("spacy_elmo.BiLSTMEncoder.v1")
+def make_bilstm_encoder(width: int, depth: int = 1, dropout: float = 0.0) -> Model:
+    """Build the encoder of [`build_bilstm_encoder`][spacy_elmo.bilstm_encoder.build_bilstm_encoder]."""
+    from spacy_elmo.bilstm_encoder import build_bilstm_encoder
+
+    return build_bilstm_encoder(width=width, depth=depth, dropout=dropout)
