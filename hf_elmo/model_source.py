@@ -96,6 +96,13 @@ def _load(
                 ignore_mismatched_sizes=True,
                 **options,
             )
+    except OSError as error:
+        if not (Path(source) / "config.json").is_file() or (Path(source) / "model.safetensors").is_file():
+            raise
+        raise OSError(
+            f"{source}: got a folder with a config.json and without weights; expected model.safetensors beside it. Copy "
+            "the whole folder, or convert the original's weights by `hf-elmo convert`."
+        ) from error
     except SafetensorError as error:
         raise ValueError(
             f"{source}: cannot read its model.safetensors, which is damaged or cut off ({error}); "
