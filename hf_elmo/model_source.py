@@ -100,8 +100,8 @@ def _load(
         if not (Path(source) / "config.json").is_file() or (Path(source) / "model.safetensors").is_file():
             raise
         raise OSError(
-            f"{source}: got a folder with a config.json and without weights; expected model.safetensors beside it. Copy "
-            "the whole folder, or convert the original's weights by `hf-elmo convert`."
+            f"{source}: got a folder with a config.json and without weights; expected model.safetensors beside it. "
+            "Copy the whole folder, or convert the original's weights by `hf-elmo convert`."
         ) from error
     except SafetensorError as error:
         raise ValueError(

@@ -1,4 +1,7 @@
-"""The factory `elmo`, and an encoder.  spaCy imports this module for every pipeline: neither torch nor transformers here."""
+"""The factory `elmo`, and an encoder.
+
+spaCy imports this module for every pipeline: neither torch nor transformers here.
+"""
 
 from typing import TYPE_CHECKING, Any
 

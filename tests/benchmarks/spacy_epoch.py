@@ -5,9 +5,9 @@
 Both pipelines are trained by spaCy's own loop, `spacy.training.loop.train_while_improving`, in this process and without
 evaluation.  The one with ELMo is what `python -m spacy_elmo init-config` writes; the one without has the same features
 and the same encoder in spaCy's own `spacy.Tok2Vec.v2`, and no sentencizer.  They take turns, an epoch each, so that a
-slow moment of the machine meets both.  In its first epoch the biLM reads the corpus and the cache is filled; medians and
-ratios are over the epochs after it.  `computed` is the number of sentences that the biLM read in an epoch: with a warm
-cache 0.
+slow moment of the machine meets both.  In its first epoch the biLM reads the corpus and the cache is filled; medians
+and ratios are over the epochs after it.  `computed` is the number of sentences that the biLM read in an epoch: with a
+warm cache 0.
 
 The corpus is the user's: a `.spacy` file, or one with a word at the beginning of each line, an IOB tag at its end, and
 an empty line between sentences.  With one thread, times are those of the processor, not of the clock.
@@ -149,12 +149,10 @@ def measure(arguments: argparse.Namespace, clock: Clock) -> dict[str, list[Epoch
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         docs = list(
-            read_docs(
-                arguments.corpus, sentences_per_doc=arguments.sentences_per_doc, sentences=arguments.sentences
-            )
+            read_docs(arguments.corpus, sentences_per_doc=arguments.sentences_per_doc, sentences=arguments.sentences)
         )
         if not any(doc.ents for doc in docs):
-            raise ValueError(f"{arguments.corpus}: got no entities; expected a .spacy file, or CoNLL's format with IOB.")
+            raise ValueError(f"{arguments.corpus}: got no entities; expected a .spacy file, or words and IOB tags.")
         DocBin(docs=docs, store_user_data=True).to_disk(folder / "train.spacy")
         trainings = {
             name: Training(config, clock)

@@ -102,5 +102,5 @@ def test_a_saved_encoder_and_a_copy_are_the_same():
     "options", [{"width": 5}, {"width": 0}, {"width": 4, "depth": 0}, {"width": 4, "dropout": 1.0}]
 )
 def test_impossible_options_are_refused(options):
-    with pytest.raises(ValueError, match="BiLSTMEncoder: got width = .*expected an even width"):
+    with pytest.raises(ValueError, match=r"BiLSTMEncoder: got width = .*expected an even width"):
         build_bilstm_encoder(**options)

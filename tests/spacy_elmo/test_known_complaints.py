@@ -210,7 +210,9 @@ def test_batching_reads_docs_together(make_nlp, monkeypatch):
     """
     steps: list[int] = []
     read = PackedLSTM.read
-    monkeypatch.setattr(PackedLSTM, "read", lambda self, x, sizes, *r: steps.append(len(sizes)) or read(self, x, sizes, *r))
+    monkeypatch.setattr(
+        PackedLSTM, "read", lambda self, x, sizes, *r: steps.append(len(sizes)) or read(self, x, sizes, *r)
+    )
     nlp = make_nlp()
     counts = {}
     for batch_size in (1, 32):
@@ -326,7 +328,7 @@ def test_freezing_works(tmp_path, tiny_folder, caplog, listed):
     assert scores["tag_acc"] > 0.5
 
 
-def test_a_frozen_biLM_that_does_not_annotate_is_an_error(tmp_path, tiny_folder):
+def test_a_frozen_bilm_that_does_not_annotate_is_an_error(tmp_path, tiny_folder):
     """Training on a frozen transformer goes wrong with a message about something else [#11547, #7568].
 
     The message names the component, and the line of the configuration that is missing.
@@ -358,7 +360,7 @@ def test_frozen_components_predict_as_before(trained, tmp_path):
 
 
 def test_neither_cupy_nor_a_gpu_is_needed(tiny_folder):
-    """"Cannot use GPU, CuPy is not installed" [#13700, #12641], also with `prefer_gpu` on Apple's machines [#11641].
+    """ "Cannot use GPU, CuPy is not installed" [#13700, #12641], also with `prefer_gpu` on Apple's machines [#11641].
 
     Without cupy `prefer_gpu` leaves everything on the CPU; the biLM's own `device` asks PyTorch alone.
     """

@@ -111,7 +111,8 @@ def test_the_saved_weights_are_a_model_to_train_on(project, trained):
 
 
 def test_benchmark_speed(project, trained):
-    printed = run_spacy(f"benchmark speed {trained} dev.spacy --no-shuffle --batches 30 --batch-size 2 --warmup 1", project)
+    options = "--no-shuffle --batches 30 --batch-size 2 --warmup 1"
+    printed = run_spacy(f"benchmark speed {trained} dev.spacy {options}", project)
     assert re.search(r"Mean: [\d.]+ words/s", printed)
 
 
@@ -127,7 +128,8 @@ def test_package_and_install(project, trained, tmp_path):
     assert any(requirement.startswith("spacy-elmo>=") for requirement in meta["requirements"])
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "new", folder=tmp_path)
     (python,) = [path for path in (tmp_path / "new").glob("*/python*") if path.stem == "python"]
-    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=tmp_path).strip())
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(python, "-c", where, folder=tmp_path).strip())
     below = [str(REPOSITORY), *(path for path in sys.path if Path(path).name == "site-packages")]
     (packages / "below.pth").write_text("\n".join(below), encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index"]
