@@ -356,6 +356,31 @@ def test_frozen_components_predict_as_before(trained, tmp_path):
     assert [[token.tag_ for token in doc] for doc in spacy.load(tmp_path).pipe(texts)] == expected
 
 
+def test_a_frozen_component_is_sourced(tmp_path, tiny_folder, caplog):
+    """Sourced and frozen components next to a new one bring warnings W086 and W087 of spaCy, or an error
+    [#7568, #11547], and get worse where the transformer is trained [#7599].
+
+    `elmo` among the frozen and the annotating components is what spaCy asks for: it is silent, and the biLM, which is
+    frozen anyway, leaves the others' predictions alone.
+    """
+    trained = init_nlp(corpus_config(tmp_path, tiny_folder))
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        train_by_config(trained, stdout=log, stderr=log)
+        trained.to_disk(tmp_path / "trained")
+        texts = [example.text for example in make_examples(trained, seed=2)]
+        lists = {"frozen_components": ["elmo", "tagger"], "annotating_components": ["sentencizer", "elmo"]}
+        config = corpus_config(tmp_path, tiny_folder, **lists)
+        for name in ("elmo", "tagger"):
+            config["components"][name] = {"source": str(tmp_path / "trained")}
+        config["initialize"]["components"] = {}
+        with caplog.at_level(logging.WARNING, logger="spacy"):
+            nlp = init_nlp(config)
+            train_by_config(nlp, stdout=log, stderr=log)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    expected = [[token.tag_ for token in doc] for doc in trained.pipe(texts)]
+    assert [[token.tag_ for token in doc] for doc in nlp.pipe(texts)] == expected
+
+
 # Machines
 
 
