@@ -134,6 +134,7 @@ def test_every_token_of_a_long_doc_has_its_own_row(make_nlp):
 # Memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boundaries", [True, False])
 def test_a_long_doc_is_read_in_bounded_memory(make_nlp, monkeypatch, boundaries):
     """A doc of 361,000 characters needs more memory than a GPU has [#7268]; rows of numbers even more [#8065].
@@ -277,6 +278,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="processes cannot be forked here")
 @pytest.mark.parametrize("way", ["pipe", "pool"])
@@ -384,6 +386,7 @@ def test_a_frozen_component_is_sourced(tmp_path, tiny_folder, caplog):
 # Machines
 
 
+@pytest.mark.slow
 def test_neither_cupy_nor_a_gpu_is_needed(tiny_folder):
     """ "Cannot use GPU, CuPy is not installed" [#13700, #12641], also with `prefer_gpu` on Apple's machines [#11641].
 
@@ -410,6 +413,7 @@ def test_neither_cupy_nor_a_gpu_is_needed(tiny_folder):
     assert printed.strip() == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", ["blank", "saved"])
 def test_no_network_is_asked(make_nlp, tmp_path, pipeline):
     """A saved pipeline, or a local model, still asks the Hugging Face Hub [#9957, #13370].

@@ -114,7 +114,7 @@ texts_of_any_length = st.one_of(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     texts=st.lists(texts_of_any_length, min_size=1, max_size=12),
     batch_size=st.integers(1, 14),
