@@ -62,7 +62,13 @@ class LayerFiles:
         self.group = self.folder / group
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.max_bytes = max_bytes
-        self.group.mkdir(parents=True, exist_ok=True)
+        try:
+            self.group.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise type(error)(
+                f"cache folder: got {folder}, which cannot be made ({error}); expected a folder that this program may "
+                "write to. Name another one, or none."
+            ) from error
         self._places: dict[bytes, _Place] = {}
         self._read_to: dict[Path, int] = {}  # per index file, how many of its bytes are known
         self._writer: _Writer | None = None

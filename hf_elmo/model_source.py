@@ -87,15 +87,23 @@ def _load(
     kind: type[ElmoPreTrainedModel], source: str, revision: str | None, **options: Any
 ) -> tuple[Any, set[str], set[str]]:
     """Load weights that are known to be an ELMo's, and name those that are missing, and those of another shape."""
-    with without_progress_bars(), _without_load_report():
-        loaded: Any = kind.from_pretrained(
-            source,
-            revision=revision or "main",
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            **options,
-        )
+    try:
+        with without_progress_bars(), _without_load_report():
+            loaded: Any = kind.from_pretrained(
+                source,
+                revision=revision or "main",
+                use_safetensors=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                **options,
+            )
+    except OSError as error:
+        if not (Path(source) / "config.json").is_file() or (Path(source) / "model.safetensors").is_file():
+            raise
+        raise OSError(
+            f"{source}: got a folder with a config.json and without weights; expected model.safetensors beside it. "
+            "Copy the whole folder, or convert the original's weights by `hf-elmo convert`."
+        ) from error
     model, info = loaded
     return model, set(info["missing_keys"]), {key for key, *_ in info["mismatched_keys"]}
 

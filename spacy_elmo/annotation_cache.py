@@ -1,5 +1,6 @@
 """The options of a memory of sentences' layers, as spaCy's configuration has them."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hf_elmo.layer_cache import DEFAULT_FOLDER_BYTES, LayerCache
@@ -35,6 +36,11 @@ class CacheOptions(NamedTuple):
                 raise ValueError(f"{name}: got {getattr(self, name)}; expected a number of bytes, 0 or more.")
         if self.cache_dir == "":
             raise ValueError("cache_dir: got an empty name; expected a folder, or null for none.")
+        if self.cache_dir is not None and Path(self.cache_dir).expanduser().is_file():
+            raise ValueError(
+                f"cache_dir: got {self.cache_dir!r}, which is a file; expected a folder (it is made where it is "
+                "missing), or null for none."
+            )
         store_dtype: Any = self.store_dtype
         cache = LayerCache(
             max_bytes=self.cache_size,

@@ -16,6 +16,7 @@ from spacy_elmo.component import ElmoComponent
 from spacy_elmo.elmo_source import bilm_of
 
 _DOCS_AT_ONCE = 64
+_EXPECTED = "expected a .spacy file, or a folder of these, as `python -m spacy convert` writes them."
 
 
 class Warmed(NamedTuple):
@@ -55,6 +56,11 @@ class CacheWarming:
         store_dtype: str | None = None,
     ) -> None:
         trained = not _is_config(pipeline)
+        if not trained and not Path(pipeline).is_file():
+            raise FileNotFoundError(
+                f"{pipeline}: got no such file; expected a configuration, as `python -m spacy_elmo init-config` writes "
+                "it, or the folder of a pipeline."
+            )
         self.nlp = spacy.load(pipeline) if trained else load_model_from_config(load_config(pipeline), auto_fill=True)
         self.bilms = frozen_bilms(self.nlp)
         if not self.bilms:
@@ -73,9 +79,12 @@ class CacheWarming:
 
         Raises:
             FileNotFoundError: there is none.
+            ValueError: it is something else.
         """
         if not data.exists():
-            raise FileNotFoundError(f"{data}: got no such file; expected a .spacy file, as `spacy convert` writes it.")
+            raise FileNotFoundError(f"{data}: got no such file; {_EXPECTED}")
+        if not any(data.rglob("*.spacy")) if data.is_dir() else data.suffix != ".spacy":
+            raise ValueError(f"{data}: got no docs; {_EXPECTED}")
         reader = self.nlp.config.interpolate()["corpora"]["train"]
         options = {name: reader[name] for name in ("gold_preproc", "max_length") if name in reader}
         for example in Corpus(data, **options)(self.nlp):

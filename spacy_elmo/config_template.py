@@ -76,7 +76,7 @@ def build_config(
         OSError: there is no such model.
     """
     _check_tasks(pipeline)
-    blank = spacy.blank(lang)
+    blank = _blank(lang)
     width, layers = _sizes(model)
     before = [] if _finds_boundaries(pipeline) else ["sentencizer"]
     components: dict[str, Block] = {name: {"factory": name} for name in before}
@@ -116,6 +116,16 @@ def _check_tasks(pipeline: Sequence[str]) -> None:
             f"pipeline: got {','.join(pipeline)!r}; expected one or more of {', '.join(TASKS)}, each once. Others can "
             "be added to the configuration by hand."
         )
+
+
+def _blank(lang: str) -> Language:
+    try:
+        return spacy.blank(lang)
+    except ImportError as error:
+        raise ImportError(
+            f"lang: got {lang!r}; expected the code of a language that spaCy has, such as en, de, or xx for any: see "
+            f"https://spacy.io/usage/models#languages. ({error})"
+        ) from error
 
 
 def _sizes(model: str | None) -> tuple[int, int]:

@@ -1,9 +1,11 @@
-"""The factory `elmo`.  spaCy imports this module for every pipeline: neither torch nor transformers here."""
+"""The factory `elmo`, and an encoder.
+
+spaCy imports this module for every pipeline: neither torch nor transformers here.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
-from thinc.api import Model
 
 if TYPE_CHECKING:
     from spacy_elmo.component import ElmoComponent

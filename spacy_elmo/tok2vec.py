@@ -30,7 +30,7 @@ def build_elmo_tok2vec(
         source: `ElmoListener.v1`, or `ElmoModel.v1` for a biLM of the component's own.
         embed: x, such as `spacy.MultiHashEmbed.v2`.
         input_mix: `ScalarMix.v1`, before the encoder.
-        encode: such as `spacy.MaxoutWindowEncoder.v2` or `spacy.TorchBiLSTMEncoder.v1`.
+        encode: such as `spacy.MaxoutWindowEncoder.v2` or `spacy_elmo.BiLSTMEncoder.v1`.
         output_mix: another `ScalarMix.v1`, after the encoder.
 
     Shape:

@@ -1,5 +1,7 @@
 """The blocks of docs/spacy.md run as they stand there, in their order."""
 
+import inspect
+import json
 import os
 import re
 import subprocess
@@ -14,8 +16,9 @@ from thinc.api import Config
 
 from spacy_elmo.cli.main import COMMANDS
 from spacy_elmo.component import ElmoComponent
-from spacy_elmo.config_template import TASKS
+from spacy_elmo.config_template import TASKS, build_config
 from spacy_elmo.entry_points import DEFAULT_CONFIG
+from spacy_elmo.scalar_mix import build_scalar_mix
 from tests.spacy_elmo.toy_tasks import make_examples
 
 PAGE = (Path(__file__).parents[1] / "docs" / "spacy.md").read_text(encoding="utf-8")
@@ -44,10 +47,11 @@ def test_every_language_is_run() -> None:
 
 def test_python(tmp_path: Path) -> None:
     printed = _run([sys.executable, "-c", PROGRAM], tmp_path).splitlines()
-    meanings, hits, words, several = printed
+    meanings, hits, words, emptied, several = printed
     assert 0 < float(meanings) < 0.99
     assert int(hits) == 1
     assert -1 < float(words) < 1
+    assert emptied == "None"
     assert several == "20 (256,)"
 
 
@@ -64,14 +68,46 @@ def test_commands(tmp_path: Path) -> None:
         printed = _run([sys.executable, *arguments], tmp_path)
         if "spacy_elmo cache" in line:
             assert "70 sentences computed" in printed
+        if "spacy_elmo weights" in line:
+            assert "ner" in printed
+            assert "tagger" in printed
+            assert (tmp_path / "weights.png").stat().st_size > 1000
+    (built,) = (tmp_path / "en_news-1.0.0" / "dist").iterdir()
+    assert str(built.relative_to(tmp_path)) in PAGE
 
 
-def test_configuration() -> None:
-    (block,) = [block for language, block in BLOCKS if language == "ini"]
+def _blocks_of(component: str) -> list[str]:
+    return [block for language, block in BLOCKS if language == "ini" and block.startswith(f"[components.{component}")]
+
+
+def test_every_block_is_tried() -> None:
+    assert len(_blocks_of("tagger")) + len(_blocks_of("ner.")) == sum(language == "ini" for language, _ in BLOCKS)
+
+
+def test_a_component_with_a_bilm_of_its_own() -> None:
+    (block,) = _blocks_of("tagger")
     config = Config().from_str('[nlp]\nlang = "en"\npipeline = ["tagger"]\n\n[components]\n\n' + block)
     nlp = load_model_from_config(config, auto_fill=True)
     nlp.initialize(lambda: make_examples(nlp))
     assert nlp("A word.")[0].tag_
+
+
+def test_blocks_for_the_configuration_of_init_config() -> None:
+    blocks = _blocks_of("ner.model.tok2vec.")
+    assert len(blocks) == 2
+    config = build_config(pipeline=["ner"])
+    for block in blocks:
+        name, given = block.split("]\n", maxsplit=1)
+        place = config
+        *path, last = name.strip("[").split(".")
+        for part in path:
+            place = place[part]
+        place[last] = Config().from_str("[block]\n" + given)["block"]
+    nlp = load_model_from_config(config, auto_fill=True)
+    nlp.initialize(lambda: make_examples(nlp))
+    tok2vec = nlp.get_pipe("ner").model.get_ref("tok2vec")
+    assert {"bilstm_encoder", "scalar_mix"} <= {node.name for node in tok2vec.walk()}
+    assert len(nlp("A word.")) == 3
 
 
 def _table(heading: str) -> list[list[str]]:
@@ -82,6 +118,14 @@ def _table(heading: str) -> list[list[str]]:
 
 def test_every_option_is_listed() -> None:
     assert {row[0].strip("`") for row in _table("Options of the component")} == DEFAULT_CONFIG.keys()
+
+
+def test_options_and_defaults_of_the_mix_are_as_listed() -> None:
+    listed = {row[0].strip("`"): row[1].strip("`") for row in _table("Mixing the layers")}
+    parameters = inspect.signature(build_scalar_mix).parameters
+    assert listed.pop("layers") == "all"
+    assert parameters["layers"].default is None
+    assert listed == {name: json.dumps(parameter.default) for name, parameter in parameters.items() if name != "layers"}
 
 
 def test_defaults_are_as_listed() -> None:
@@ -96,8 +140,9 @@ def test_defaults_are_as_listed() -> None:
     listed = {row[0].strip("`"): row[1].strip("`") for row in _table("Options of the component")}
     for name in ("all_layers", "set_vectors", "frozen", "learning_rate_factor"):
         effective[name] = DEFAULT_CONFIG[name]
+    effective["precision"] = shim.precision
     for name, value in effective.items():
-        assert listed[name].strip('"') == str(value).lower() if isinstance(value, bool) else str(value)
+        assert listed[name] == json.dumps(value), name
     assert listed["cache_dir_size"] == f"{shim.cache_options.cache_dir_size / 1e9:.0f} GB"
 
 
@@ -109,8 +154,9 @@ def test_tasks_and_commands_are_named() -> None:
 def test_messages_are_those_of_the_code() -> None:
     """Every fixed part of a message that the last table names stands in the source."""
     package = Path(__file__).parents[1]
-    sources = [path.read_text(encoding="utf-8") for name in ("spacy_elmo", "hf_elmo") for path in (package / name).rglob("*.py")]
-    source = re.sub(r'"\s*\n\s*f?"', "", "\n".join(sources))
+    files = [path for name in ("spacy_elmo", "hf_elmo") for path in (package / name).rglob("*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in files]
+    source = re.sub(r"""["']\s*\n\s*f?["']""", "", "\n".join(sources))
     for message, _ in _table("When something goes wrong"):
         for quoted in re.findall(r"`([^`]*)`", message)[:1]:
             if " " not in quoted:
@@ -118,3 +164,10 @@ def test_messages_are_those_of_the_code() -> None:
             parts = re.split(r"…|'[^']*'|\d+", quoted)
             for part in filter(None, (part.strip(" :;,") for part in parts)):
                 assert part in source, part
+
+
+def test_the_page_is_of_a_readable_length() -> None:
+    assert len(PAGE.splitlines()) < 300
+    assert max(map(len, PAGE.splitlines())) < 200
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert (Path(__file__).parents[1] / "docs" / target).exists(), target

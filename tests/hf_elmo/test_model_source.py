@@ -46,6 +46,13 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    random_model().save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(OSError, match=r"without weights; expected model\.safetensors .* Copy the whole folder"):
+        load_model(tmp_path)
+
+
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(ValueError, match="type 'bert'; expected 'elmo'"):

@@ -203,6 +203,17 @@ def test_impossible_options_are_refused(make_nlp, config, message):
         make_nlp(**config)
 
 
+def test_a_file_is_no_cache_dir(make_nlp, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(ValueError, match=r"cache_dir: got .*file', which is a file; expected a folder"):
+        make_nlp(cache_dir=str(file))
+    nlp = make_nlp(cache_dir=str(file / "below"))
+    with pytest.raises(OSError, match=r"got .*file/below, which cannot be made .*expected a folder .*Name another"):
+        nlp("a word")
+    assert file.read_text() == "mine"
+
+
 def test_the_bound_is_kept(make_nlp):
     nlp = make_nlp(cache_size=20_000)
     cache = nlp.get_pipe("elmo").shim.cache

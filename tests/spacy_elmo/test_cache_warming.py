@@ -110,5 +110,12 @@ def test_what_cannot_be_warmed_is_named(tmp_path, tiny_folder, config):
         CacheWarming(tmp_path / "tuned.cfg", cache_dir=tmp_path)
     with pytest.raises(OSError, match="nowhere"):
         CacheWarming(tmp_path / "nowhere", cache_dir=tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.cfg: got no such file; expected a configuration"):
+        CacheWarming(tmp_path / "nowhere.cfg", cache_dir=tmp_path)
     with pytest.raises(FileNotFoundError, match="got no such file"):
         list(CacheWarming(config, cache_dir=tmp_path).documents(tmp_path / "none.spacy"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "train.conll").write_text("A O\n")
+    for data in ("empty", "train.conll"):
+        with pytest.raises(ValueError, match=f"{data}: got no docs; expected a .spacy file, or a folder of these"):
+            list(CacheWarming(config, cache_dir=tmp_path / "cache").documents(tmp_path / data))

@@ -113,7 +113,7 @@ def test_comments_stand_before_what_they_speak_of(tiny_folder):
         ({"pipeline": ["ner", "nre"]}, ValueError, "pipeline: got 'ner,nre'"),
         ({"pipeline": ["ner", "ner"]}, ValueError, "each once"),
         ({"pipeline": ["entity_linker"]}, ValueError, "by hand"),
-        ({"pipeline": ["ner"], "lang": "xx-none"}, ImportError, "xx-none"),
+        ({"pipeline": ["ner"], "lang": "xx-none"}, ImportError, "lang: got 'xx-none'; expected the code of a language"),
         ({"pipeline": ["ner"], "model": "nowhere/at-all"}, OSError, "nowhere/at-all"),
     ],
 )

@@ -110,7 +110,9 @@ def test_the_model_is_a_name_or_a_block(tiny_folder):
         spacy.blank("en").add_pipe("elmo", config={"model": block, "revision": "v1"})
 
 
-@pytest.mark.parametrize("name", ["ElmoModel", "ElmoListener", "ScalarMix", "MixedElmo", "ElmoTok2Vec"])
+@pytest.mark.parametrize(
+    "name", ["ElmoModel", "ElmoListener", "ScalarMix", "MixedElmo", "ElmoTok2Vec", "BiLSTMEncoder"]
+)
 def test_architectures_are_registered_with_versions(name):
     assert spacy.registry.architectures.get(f"spacy_elmo.{name}.v1").__module__.startswith("spacy_elmo.")
 

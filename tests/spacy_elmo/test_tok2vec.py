@@ -57,7 +57,7 @@ def test_without_an_encoder_the_features_stand_side_by_side(tiny_folder):
 
 
 @pytest.mark.parametrize("output", [False, True])
-@pytest.mark.parametrize("encoder", ["cnn", "lstm", "none"])
+@pytest.mark.parametrize("encoder", ["cnn", "lstm", "bilstm", "none"])
 def test_gradients_are_finite_differences(tiny_folder, encoder, output):
     """Along a random direction through all of thinc's parameters at once, of the mixes and of everything else."""
     fix_random_seed(0)

@@ -81,6 +81,7 @@ def tok2vec_block(source: Block, *, encoder: str = "cnn", width: int = 8, output
             "maxout_pieces": 2,
         },
         "lstm": {"@architectures": "spacy.TorchBiLSTMEncoder.v1", "width": width, "depth": 1, "dropout": 0.0},
+        "bilstm": {"@architectures": "spacy_elmo.BiLSTMEncoder.v1", "width": width, "depth": 1, "dropout": 0.0},
         "none": {"@architectures": "spacy.TorchBiLSTMEncoder.v1", "width": width, "depth": 0, "dropout": 0.0},
     }
     scalar_mix = {"@layers": "spacy_elmo.ScalarMix.v1", "dropout": 0.0, **mix}
