@@ -6,6 +6,7 @@ spaCy imports this module for every pipeline: neither torch nor transformers her
 from typing import TYPE_CHECKING, Any
 
 from spacy.language import Language
+from thinc.api import Model
 
 if TYPE_CHECKING:
     from spacy_elmo.component import ElmoComponent

@@ -120,7 +120,7 @@ def _settings(options: PretrainingOptions, training: TrainingArguments, model: E
     head = model.lm_head
     return {
         "optimiser": str(getattr(training.optim, "value", training.optim)),
-        "learning rate": f"{training.learning_rate:g}, {getattr(training.lr_scheduler_type, 'value', '')}",
+        "learning rate": f"{training.learning_rate:g}, {_schedule(training)}",
         "warm-up updates": training.get_warmup_steps(training.max_steps),
         "gradient clipped at norm": training.max_grad_norm,
         **_text_settings(options, training),
@@ -131,6 +131,13 @@ def _settings(options: PretrainingOptions, training: TrainingArguments, model: E
         "mixed precision": "bf16" if training.bf16 else "fp16" if training.fp16 else "no",
         "seed": training.seed,
     }
+
+
+def _schedule(training: TrainingArguments) -> str:
+    """Its name and options, as transformers calls them."""
+    options = training.lr_scheduler_kwargs if isinstance(training.lr_scheduler_kwargs, dict) else {}
+    told = [getattr(training.lr_scheduler_type, "value", ""), *(f"{name} {value}" for name, value in options.items())]
+    return ", ".join(told)
 
 
 def _text_settings(options: PretrainingOptions, training: TrainingArguments) -> dict[str, Any]:

@@ -131,9 +131,9 @@ class BiLMTrainer(Trainer):
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
         """As in Trainer; a decay that is longer than a short run begins right after its warm-up, at the full rate."""
-        options = dict(self.args.lr_scheduler_kwargs or {})
+        options = self.args.lr_scheduler_kwargs
         room = max(1, num_training_steps - self.args.get_warmup_steps(num_training_steps))
-        if options.get("num_decay_steps", 0) > room:
+        if isinstance(options, dict) and options.get("num_decay_steps", 0) > room:
             self.args.lr_scheduler_kwargs = {**options, "num_decay_steps": room}
         return super().create_scheduler(num_training_steps, optimizer)
 

@@ -166,7 +166,7 @@ def test_copies_work_and_share_nothing() -> None:
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("precision", "largest"), [("bf16", 0.02), ("int8", 0.05)])
+@pytest.mark.parametrize(("precision", "largest"), [("bf16", 0.02), ("int8", 0.08)])
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "batch"])
 def test_lower_precision_rounds_the_shipped_models_lstms_and_nothing_else(
     precision: Precision, largest: float, alone: bool

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_elmo.model_source import default_model_path, load_model
+from hf_elmo.model_source import default_model_path, load_language_model, load_model
 from tests.hf_elmo.models import ids, random_lm, random_model
 
 
@@ -26,11 +26,14 @@ def test_a_language_model_gives_its_features(tmp_path: Path) -> None:
     assert load_model(tmp_path).scalar_mix is not None
 
 
-def test_the_shipped_model_is_small_and_computes_in_single_precision() -> None:
+def test_the_shipped_model_and_its_softmax_are_small_and_compute_in_single_precision() -> None:
     folder = default_model_path()
-    assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 5_000_000
+    assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 15 * 2**20
     assert json.loads((folder / "config.json").read_text())["dtype"] == "float32"
     assert load_model().dtype == torch.float32
+    model, has_softmax = load_language_model()
+    assert has_softmax
+    assert model.lm_head.weight.shape == (20_000, 128)
 
 
 @pytest.mark.parametrize("name", ["nobody/no-elmo", "no-elmo", "/no/such/folder"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hf_elmo import ElmoModel
 from hf_elmo.cli.main import main
 from hf_elmo.score import score
 from hf_elmo.substitutes import substitutes
@@ -170,7 +171,6 @@ def test_no_text_and_no_softmax(folder, tmp_path, capsys):
     (tmp_path / "empty.txt").write_text("\n")
     assert main(["score", str(tmp_path / "empty.txt"), "--model", str(folder / "lm")]) == 2
     assert "got no word to predict" in capsys.readouterr().err
-    from hf_elmo.model_source import default_model_path
-
-    assert main(["score", str(folder / "text.txt"), "--model", str(default_model_path())]) == 2
+    ElmoModel.from_pretrained(folder / "lm").save_pretrained(tmp_path / "no-softmax")
+    assert main(["score", str(folder / "text.txt"), "--model", str(tmp_path / "no-softmax")]) == 2
     assert "hf-elmo publish --with-lm-head" in capsys.readouterr().err
