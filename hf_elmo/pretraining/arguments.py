@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from huggingface_hub.errors import StrictDataclassError
 from transformers import HfArgumentParser, TrainingArguments
@@ -170,6 +171,8 @@ def parse_with_recipe(
         metavar="NAME=VALUE",
         help=model_help,
     )
+    if not torch.accelerator.is_available():
+        parser.set_defaults(use_cpu=True)  # without it transformers refuses bf16, which the CPU computes too
     model: dict[str, Any] = {}
     recipe_name = _recipe_of(arguments) or default_recipe
     if recipe_name is not None:

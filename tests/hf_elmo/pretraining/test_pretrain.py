@@ -290,6 +290,14 @@ def test_updates_are_counted_in_epochs(corpus, tmp_path):
     assert ElmoForPreTraining.from_pretrained(tmp_path).config.vocab_size == 21
 
 
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU, which is taken")
+def test_the_default_recipe_needs_no_flag_to_train_on_a_cpu(tmp_path):
+    """It has bf16, which transformers refuses where it finds no GPU and is not told to use the CPU."""
+    _, training, _ = parse_arguments(["--recipe", "default", "--prepared", "x", "--output_dir", str(tmp_path)])
+    assert training.use_cpu
+    assert training.bf16
+
+
 @pytest.mark.parametrize(("updates", "rates"), [(6, [0.5, 0.75, 1, 1, 1, 0.75]), (4, [0.5, 0.75, 1, 0.75])])
 def test_a_long_decay_fits_into_a_short_run(corpus, tmp_path, updates, rates):
     schedule = {"num_decay_steps": 4 if updates == 4 else 2, "decay_type": "linear", "min_lr_ratio": 0.5}
