@@ -48,7 +48,10 @@ def test_from_json_lines_to_a_pipeline(place: Path) -> None:
 @pytest.mark.slow
 def test_pairs_with_the_papers_network_and_without_elmo(place: Path) -> None:
     more = ["--text_pair_column", "second", "--is_split_into_words", "--classifier_lstm_size", "8"]
-    for out, extra in (("pairs", ["--encoder", "biattention"]), ("static", ["--no_elmo", "--encoder", "linear"])):
+    for out, extra in (
+        ("pairs", ["--encoder", "biattention", "--num_train_epochs", "20"]),
+        ("static", ["--no_elmo", "--encoder", "linear"]),
+    ):
         assert main(["train-classifier", *flags(place, out, *more, *extra, files=JSONL)]) == 0
         assert json.loads((place / out / "metrics.json").read_text())["eval_accuracy"] > 0.8
     rows = [json.loads(line) for line in (place / "dev.jsonl").read_text().splitlines()]
