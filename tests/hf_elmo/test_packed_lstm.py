@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_elmo import packed_lstm, prepacked_linear
+from hf_elmo import prepacked_linear
 from hf_elmo.packed_lstm import PackedLSTM
-from hf_elmo.prepacked_linear import Precision
 from hf_elmo.projected_lstm import ProjectedLSTM
 from tests.hf_elmo.models import randomise
 from tests.oracles import numpy_elmo
@@ -76,35 +75,6 @@ def test_ragged_batches_equal_the_oracle(
             np.testing.assert_allclose(hidden[row], last_hidden, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("precision", "expected"),
-    [
-        ("fp32", ["_read_by_shares", "_read_joined"]),
-        # One way only: roundings in two would make a sentence depend on whether it stands alone.
-        ("bf16", ["_read_joined", "_read_joined"]),
-        ("int8", ["_read_joined", "_read_joined"]),
-    ],
-)
-def test_prepacked_weights_are_used_where_they_are_faster(
-    precision: Precision, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For several sequences they are, for a single one the weights of h alone are."""
-    try:
-        prepacked_linear.check_precision(precision, torch.device("cpu"))
-    except ValueError as refused:
-        pytest.skip(str(refused))
-    if not prepacked_linear.can_prepack(torch.zeros(1), precision):
-        pytest.skip("no kernels for prepacked weights here")
-    packed = PackedLSTM(_lstm(7, 0.4, 0.2), dtype=torch.float32, precision=precision)
-    taken = []
-    for name in ("_read_joined", "_read_by_shares"):
-        monkeypatch.setattr(packed, name, lambda *arguments, name=name: taken.append(name))
-    for sequences in (1, 2):
-        state = torch.zeros(sequences, 7), torch.zeros(sequences, P)
-        packed.read(torch.zeros(sequences, P), [sequences], *state)
-    assert taken == expected
-
-
 def test_the_models_weights_are_left_as_they_are() -> None:
     lstm = _lstm(7, 0.4, 0.2)
     before = {name: value.clone() for name, value in lstm.state_dict().items()}
@@ -114,4 +84,3 @@ def test_the_models_weights_are_left_as_they_are() -> None:
             packed.read(torch.ones(3, P), [2, 1], torch.ones(2, 7), torch.ones(2, P))
     for name, value in lstm.state_dict().items():
         assert torch.equal(value, before[name])
-    assert packed_lstm.FORGET_BIAS == 1.0
