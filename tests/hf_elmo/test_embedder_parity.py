@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hf_elmo import ElmoModel, packed_bilm, prepacked_linear
 from hf_elmo.convert.conversion import load_original
 from hf_elmo.embedder import ElmoEmbedder
-from hf_elmo.packed_lstm import PackedLSTM
 from tests.hf_elmo.models import WORDS, converted, original_files, random_model
 from tests.hf_elmo.test_independence import batches
+from tests.lstm_reads import record_reads
 from tests.oracles import numpy_elmo, random_weights
 from tests.oracles.plain_torch import PlainTorchElmo
 
@@ -163,13 +163,11 @@ def test_a_sentence_of_50_000_words_is_read_in_bounded_memory(tmp_path: Path, mo
     options = random_weights.options("tiny")
     weights = random_weights.random_weights(options, seed=5)
     embedder = ElmoEmbedder(load_original(*original_files(tmp_path, options, weights))[0])
-    held: list[int] = []
-    read = PackedLSTM.read
-    monkeypatch.setattr(PackedLSTM, "read", lambda self, x, *rest: held.append(len(x)) or read(self, x, *rest))
+    held = record_reads(monkeypatch)
     words = np.random.default_rng(0).integers(len(WORDS), size=50_000)
     (found,) = embedder.embed([[WORDS[word] for word in words]], layers="all")
-    assert max(held) == packed_bilm.POSITIONS_PER_READ == 1024
-    assert sum(held) == 4 * 50_002
+    assert max(read.positions for read in held) == packed_bilm.POSITIONS_PER_READ == 1024
+    assert sum(read.positions for read in held) == 4 * 50_002
     vectors = numpy_elmo.token_vectors(numpy_elmo.sentence_to_ids(WORDS), options, weights)  # with boundaries
     expected, _ = numpy_elmo.bilm(vectors[[0, *(words + 1), -1]], options, weights)
     np.testing.assert_allclose(found, expected[:, 1:-1], rtol=0, atol=TOLERANCE)

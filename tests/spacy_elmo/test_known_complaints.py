@@ -22,8 +22,8 @@ from spacy.training.loop import train as train_by_config
 from thinc.api import Config
 
 from hf_elmo import packed_bilm
-from hf_elmo.packed_lstm import PackedLSTM
 from spacy_elmo.config_template import build_config
+from tests.lstm_reads import record_reads
 from tests.spacy_elmo.conftest import LAYERS, WIDTH
 from tests.spacy_elmo.test_entry_points import run_python
 from tests.spacy_elmo.toy_tasks import (
@@ -142,14 +142,14 @@ def test_a_long_doc_is_read_in_bounded_memory(make_nlp, monkeypatch, boundaries)
     What the biLM holds at once is bounded, whatever the doc's length, with sentence boundaries and without; the
     numbers of the vectors that are returned are all that grows.
     """
-    held: list[int] = []
-    read = PackedLSTM.read
-    monkeypatch.setattr(PackedLSTM, "read", lambda self, x, *rest: held.append(len(x)) or read(self, x, *rest))
+    reads = record_reads(monkeypatch)
     nlp = make_nlp(*(["sentencizer"] if boundaries else []))
     doc = nlp(PARAGRAPH * (1000 if boundaries else 100))
     assert len(doc.text) >= (361_000 if boundaries else 36_100)
-    assert max(held) <= packed_bilm.POSITIONS_PER_READ
-    assert sum(held) > 4 * 0.8 * len(doc)  # two layers, two directions: that is where the words went
+    assert max(read.positions for read in reads) <= packed_bilm.POSITIONS_PER_READ
+    assert sum(read.positions for read in reads) > 4 * 0.8 * len(
+        doc
+    )  # two layers, two directions: that is where the words went
     assert doc._.elmo.any(axis=1).sum() == sum(not token.is_space for token in doc)
 
 
@@ -209,17 +209,13 @@ def test_batching_reads_docs_together(make_nlp, monkeypatch):
 
     Docs that arrive together are read together, those of one length in one step of the LSTM.
     """
-    steps: list[int] = []
-    read = PackedLSTM.read
-    monkeypatch.setattr(
-        PackedLSTM, "read", lambda self, x, sizes, *r: steps.append(len(sizes)) or read(self, x, sizes, *r)
-    )
+    reads = record_reads(monkeypatch)
     nlp = make_nlp()
     counts = {}
     for batch_size in (1, 32):
-        steps.clear()
+        reads.clear()
         list(nlp.pipe(["ten words of text are in this short doc now"] * 64, batch_size=batch_size))
-        counts[batch_size] = sum(steps)
+        counts[batch_size] = sum(read.steps for read in reads)
     assert counts[1] == 32 * counts[32]
 
 
@@ -235,7 +231,7 @@ def test_a_word_is_spelled_and_a_sentence_read_once(make_nlp, monkeypatch):
     words = component.load().word_cache_statistics
     assert words.misses == len({"The", "bark", ".", "A", "bank", "<S>", "</S>"})
     assert component.shim.cache.statistics.misses == 2
-    monkeypatch.setattr(PackedLSTM, "read", lambda *_: pytest.fail("the biLM ran"))
+    monkeypatch.setattr(packed_bilm.PackedBiLM, "read", lambda *_: pytest.fail("the biLM ran"))
     assert nlp(text)._.elmo.any()
 
 
