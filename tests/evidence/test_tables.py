@@ -21,6 +21,8 @@ def _result(name: str, group: str, metrics: dict[str, float], **settings: object
         "steps": 3,
         "words": 600,
         "minutes": 2.0,
+        "cpu_minutes": 1.5,
+        "device": "cpu",
         "training_minutes": 0.5,
         "device": "cpu",
         "threads": 1,

@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from experiments.clock import clock
 from experiments.feature_heads import collate
 
 Example = dict[str, Tensor]
@@ -69,10 +69,11 @@ def train_head(
         rows: Any = list(examples)
         trainer = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collate)
         trainer.remove_callback(PrinterCallback)
-        start = time.perf_counter()
+        seconds = clock(device)
+        start = seconds()
         trainer.train()
     model.eval()
-    return Training(steps, round(steps * batch_size * mean), time.perf_counter() - start)
+    return Training(steps, round(steps * batch_size * mean), seconds() - start)
 
 
 @torch.no_grad()

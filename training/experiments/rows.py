@@ -30,7 +30,7 @@ class Measurement:
         metrics: scores in percent, and counts.
         steps: updates of what was trained; 0 where nothing was.
         words: words that were read in them, or, where nothing was trained, in all.
-        training_seconds: how long that took, without reading files, frozen layers and evaluation.
+        training_seconds: how long that took by the device's clock, without reading files, frozen layers and evaluation.
         layer_weights: per mix the share of each layer, and γ.
         details: lists and texts for the tables.
     """

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from spacy.training.loop import train
 from spacy.util import registry
 from thinc.api import Config
 
+from experiments.clock import clock
 from experiments.readers.columns import Tagged
 from experiments.resources import LAYER_FOLDER_BYTES, STORE_DTYPE, Resources
 from spacy_elmo.config_template import build_config
@@ -61,11 +61,12 @@ def train_spacy(
         log = StepLog()
         registry.loggers.register("experiments.StepLog.v1", func=lambda: log.logger)
         nlp = init_nlp(config.interpolate())
-        start = time.perf_counter()
+        seconds = clock(resources.device)
+        start = seconds()
         with open(os.devnull, "w") as nowhere:
             train(nlp, None, stdout=nowhere, stderr=nowhere)
-        seconds = time.perf_counter() - start
-    return Trained(nlp, log.steps, size * epochs, seconds)
+        spent = seconds() - start
+    return Trained(nlp, log.steps, size * epochs, spent)
 
 
 def spacy_config(task: str, resources: Resources, *, elmo: str, seed: int, epochs: int, **mix: Any) -> Config:

@@ -254,8 +254,13 @@ def _rows(results: Results) -> Table:
                 f"{result['words']:,}",
                 f"{speed:,.0f}" if speed else None,
                 f"{result['training_minutes']:.1f}",
-                f"{result['minutes']:.1f}",
+                f"{result['cpu_minutes' if result['device'] == 'cpu' else 'minutes']:.1f}",
             ]
         )
     columns = ["row", "score", "steps", "words", "words/s in training", "minutes of training", "minutes in all"]
-    return Table("rows", columns, rows, "Data, seed, settings, versions and the command of each are in rows/NAME.json.")
+    return Table(
+        "rows",
+        columns,
+        rows,
+        "Minutes are the processor's, one thread. The command, data, seed and settings of each are in rows/NAME.json.",
+    )
