@@ -24,7 +24,6 @@ def _result(name: str, group: str, metrics: dict[str, float], **settings: object
         "cpu_minutes": 1.5,
         "device": "cpu",
         "training_minutes": 0.5,
-        "device": "cpu",
         "threads": 1,
     }
 
