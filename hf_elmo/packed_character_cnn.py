@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hf_elmo.character_cnn import CharacterCNN, Highway, groups_by_length
-from hf_elmo.prepacked_linear import Linear, linear
+from hf_elmo.prepacked_linear import Linear, linear, with_rounded_length
 
 # A block's activations stay in the cache.
 _WORDS_PER_BLOCK = 512
@@ -33,7 +33,7 @@ class PackedCharacterCNN:
         """Shape: (U, C) → (U, P)"""
         pooled = self._embedding.new_empty(len(rows), self.width)  # (U, n_f)
         for group, trimmed in groups_by_length(rows, self._widest) if len(rows) else ():
-            pooled[group] = self._pooled(trimmed)
+            pooled[group] = self._pooled(with_rounded_length(trimmed))[: len(trimmed)]
         return torch.cat([self._vectors(block) for block in pooled.split(_WORDS_PER_BLOCK)])
 
     def _pooled(self, rows: Tensor) -> Tensor:

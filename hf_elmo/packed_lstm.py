@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from hf_elmo.fused_cell import fused_cell
 from hf_elmo.lstm_cell import advance_cell, with_forget_bias
 from hf_elmo.prepacked_linear import Precision, can_prepack, linear
 from hf_elmo.projected_lstm import ProjectedLSTM
@@ -39,6 +40,17 @@ class PackedLSTM:
         else:
             self._input_share = linear(weight[:, :projection_size], bias, precision)
             self._hidden_weight = weight[:, projection_size:].t().contiguous()  # (P, 4D)
+        self._use_fused_cell(weight.device, dtype, torch.bfloat16 if precision == "bf16" else dtype)
+
+    def _use_fused_cell(self, device: torch.device, dtype: torch.dtype, products: torch.dtype) -> None:
+        """Where there is one; it reads and writes what products of lower precision do, which saves conversions."""
+        memory = dtype if self._projection is None else products
+        fused = fused_cell(device, gates=products, cell=dtype, memory=memory, clip=self.cell_clip)
+        self._advance_cell = fused or advance_cell
+        self._row_dtype, self._memory_dtype = (products, memory) if fused else (dtype, dtype)
+        project = self._projection
+        if project is not None and self._memory_dtype != dtype:  # the clip's bound is not to be rounded as products are
+            self._projection = lambda read: project(read).to(dtype)
 
     def read(self, inputs: Tensor, sizes: Sequence[int], cell: Tensor, hidden: Tensor) -> Tensor:
         """Read some steps of a packed batch, from left to right.
@@ -54,7 +66,7 @@ class PackedLSTM:
             inputs (sum of sizes, P), cell (B, D), hidden (B, P), B ≥ sizes[0] → outputs (sum of sizes, P)
         """
         outputs = torch.empty_like(inputs)
-        memory = torch.empty_like(cell)  # (B, D) what the projection reads
+        memory = torch.empty_like(cell, dtype=self._memory_dtype)  # (B, D) what the projection reads
         read = self._read_joined if self._joined else self._read_by_shares
         read(inputs, sizes, cell, hidden, memory, outputs)
         hidden[: sizes[-1]] = outputs[len(outputs) - sizes[-1] :]
@@ -65,7 +77,7 @@ class PackedLSTM:
     ) -> None:
         """Each step one product, of rows [x; h] in which a step leaves its h for the next."""
         width = inputs.shape[1]
-        rows = inputs.new_empty(len(inputs), 2 * width)  # (N, 2P)
+        rows = inputs.new_empty(len(inputs), 2 * width, dtype=self._row_dtype)  # (N, 2P)
         rows[:, :width] = inputs
         rows[: sizes[0], width:] = hidden[: sizes[0]]
         start = 0
@@ -91,7 +103,7 @@ class PackedLSTM:
 
     def _step(self, gates: Tensor, cell: Tensor, memory: Tensor, output: Tensor) -> None:
         """Gates (n, 4D) are used up; cell (n, D), memory (n, D) and output (n, P) are overwritten."""
-        advance_cell(gates, cell, memory, cell_clip=self.cell_clip)
+        self._advance_cell(gates, cell, memory, cell_clip=self.cell_clip)
         if self._projection is None:
             output.copy_(memory)
         elif self.projection_clip is None:

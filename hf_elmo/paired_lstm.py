@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from hf_elmo.fused_cell import fused_cell
 from hf_elmo.lstm_cell import advance_cell, with_forget_bias
 from hf_elmo.prepacked_linear import linear
 from hf_elmo.projected_lstm import ProjectedLSTM
@@ -35,6 +36,8 @@ class PairedLSTM:
         self._hidden_weights = torch.stack([weight[:, projection_size:].t() for weight in weights])  # (2, P, 4D)
         projections = [lstm.projection.weight.detach().to(dtype) for lstm in lstms if lstm.projection is not None]
         self._projections = torch.stack(projections).transpose(1, 2) if projections else None  # (2, D, P)
+        fused = fused_cell(weights[0].device, gates=dtype, cell=dtype, memory=dtype, clip=self.cell_clip)
+        self._advance_cell = fused or advance_cell
 
     def read(self, inputs: Tensor, cell: Tensor, hidden: Tensor) -> Tensor:
         """Read some steps, those of the backward direction from the sentence's end.
@@ -53,7 +56,7 @@ class PairedLSTM:
         before = hidden
         for gate, output in zip(gates, outputs, strict=True):  # (2, 1, 4D), (2, 1, P)
             gate.baddbmm_(before, self._hidden_weights)
-            advance_cell(gate, cell, memory, cell_clip=self.cell_clip)
+            self._advance_cell(gate, cell, memory, cell_clip=self.cell_clip)
             self._project(memory, output)
             before = output
         hidden.copy_(before)

@@ -22,6 +22,8 @@ _ROWS_EXPECTED = 64
 _ZERO_POINT = 128
 _INT8_MAX = 127
 _SMALLEST_SCALE = 1e-12
+# Different numbers of rows between a power of two and the next.
+_LENGTHS_PER_OCTAVE = 32
 
 
 def check_precision(precision: str, device: torch.device | None = None) -> Precision:
@@ -73,6 +75,20 @@ def linear(weight: Tensor, bias: Tensor | None, precision: Precision) -> Linear:
     return _OneDNNBfloat16(weight, bias) if precision == "bf16" else _OneDNN(weight, bias)
 
 
+def with_rounded_length(x: Tensor) -> Tensor:
+    """Rows of zeros added, up to 3 %.
+
+    oneDNN compiles a kernel for each shape it meets and keeps up to 1,024 of them, so that memory would grow for as
+    long as batches of new lengths come.
+
+    Shape:
+        (n, …) → (m, …), n ≤ m
+    """
+    granule = max(1, 2 ** len(x).bit_length() // (2 * _LENGTHS_PER_OCTAVE))
+    missing = -len(x) % granule
+    return x if missing == 0 else torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
+
+
 class _Plain:
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
         self.weight = weight.to(dtype)
@@ -88,7 +104,8 @@ class _OneDNN:
         self.bias = bias
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        y = torch.ops.mkldnn._linear_pointwise(with_rounded_length(x), self.weight, self.bias, "none", [], "")
+        return y[: len(x)]
 
 
 class _OneDNNBfloat16(_OneDNN):
@@ -111,10 +128,10 @@ class _Int8:
         scales = x.abs().amax(dim=1, keepdim=True).div_(_INT8_MAX).clamp_(min=_SMALLEST_SCALE)  # (n, 1)
         quantised = (x / scales).round_().add_(_ZERO_POINT).to(torch.uint8)  # (n, in), 1 to 255
         y = torch.ops.onednn.qlinear_pointwise(
-            *(quantised, 1.0, _ZERO_POINT),
+            *(with_rounded_length(quantised), 1.0, _ZERO_POINT),
             *(self.weight, self.scales, self.zero_points),
             *(None, 1.0, 0, torch.float32, "none", [], ""),
-        )  # (n, out), still without the rows' scales
+        )[: len(x)]  # (n, out), still without the rows' scales
         return y.mul_(scales) if self.bias is None else torch.addcmul(self.bias, y, scales, out=y)
 
 

@@ -11,7 +11,7 @@ For every size of model, words per second of
     second-pass    the stream once more, all its words being remembered
     bf16, int8     the stream in other precisions
     nlp.pipe       raw text through spaCy: tokenizer, sentencizer, `elmo`; spaCy's words, which are its tokens
-    gpu-...        the stream on a GPU, where there is one
+    gpu-...        the stream on a GPU, where there is one; unfused, with PyTorch's kernels for the cell of a step
 
 The first two read every fourth sentence. All but nlp.pipe, which gives the scalar mix, give every layer. In each
 repeat all ways take turns, so that whatever else the machine does falls on all of them; figures are medians over the

@@ -2,15 +2,17 @@
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from hf_elmo import fused_cell
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.prepacked_linear import Precision
 from tests.hf_elmo.models import WORDS, converted, ids, random_lm, random_model
-from tests.oracles import numpy_elmo, random_weights
+from tests.oracles import numpy_cell, numpy_elmo, random_weights
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU here")
 
@@ -58,6 +60,59 @@ def test_bf16_rounds_the_lstms_and_nothing_else(tmp_path) -> None:
     for layer in (1, 2):
         error = np.linalg.norm(found[layer] - exact[layer]) / np.linalg.norm(exact[layer])
         assert 1e-5 < error < 0.05
+
+
+@pytest.mark.parametrize("sentences", [SENTENCES, SENTENCES[:1]], ids=["a batch", "a sentence"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_has_its_cell_in_one_kernel(
+    precision: Precision, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = pytest.importorskip("hf_elmo.fused_cell_kernel", reason="Triton is not installed")
+    if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        pytest.skip("no bfloat16 on this GPU")
+    model = random_model().cuda()
+    step, widths = kernel.advance_cell_in_one_kernel, []
+
+    def counted(*arguments: Any, **clip: Any) -> None:
+        widths.append(arguments[1].shape[-1])
+        step(*arguments, **clip)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel, "advance_cell_in_one_kernel", counted)
+        fused_cell._tried.cache_clear()
+        embedder = ElmoEmbedder(model, precision=precision)
+        embedder.embed(SENTENCES[:1])  # both ways of reading are chosen once
+        embedder.embed(SENTENCES[1:3])
+        widths.clear()
+        found = np.concatenate(embedder.embed(sentences, layers="all"), axis=1)
+        fused_cell._tried.cache_clear()
+    steps = (max(map(len, sentences)) + 2) * model.config.num_hidden_layers
+    assert widths == [model.config.lstm_size] * (steps if len(sentences) == 1 and precision == "fp32" else 2 * steps)
+    monkeypatch.setattr(fused_cell, "_tried", lambda *_: None)
+    plain = np.concatenate(ElmoEmbedder(model, precision=precision).embed(sentences, layers="all"), axis=1)
+    assert np.linalg.norm(found - plain) <= {"fp32": 1e-6, "bf16": 1e-2}[precision] * np.linalg.norm(plain)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (1, 4096), (3, 520), (33, 100)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernel_of_the_cell_equals_the_oracle(
+    dtype: torch.dtype, n: int, width: int, clip: float | None, number: int
+) -> None:
+    kernel = pytest.importorskip("hf_elmo.fused_cell_kernel", reason="Triton is not installed")
+    if number >= torch.cuda.device_count():
+        pytest.skip(f"no GPU {number} here")
+    generator = torch.Generator().manual_seed(0)
+    gates = (3 * torch.randn(n, 4 * width, generator=generator)).to(dtype)
+    gates[0, 0], gates[-1, -1] = torch.nan, 100.0
+    before = torch.randn(n, width, generator=generator)
+    cell, memory = before.to(f"cuda:{number}"), torch.empty(n, width, dtype=dtype, device=f"cuda:{number}")
+    kernel.advance_cell_in_one_kernel(gates.to(cell.device), cell, memory, cell_clip=clip)
+    expected_cell, expected_memory = numpy_cell.step(gates.float().numpy(), before.numpy(), clip)
+    rounding = {torch.float32: 2e-6, torch.bfloat16: 2**-8}[dtype]
+    np.testing.assert_allclose(cell.cpu(), expected_cell, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(memory.float().cpu(), expected_memory, rtol=rounding, atol=2e-6)
 
 
 @pytest.mark.parametrize("precision", ["int8"])

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_elmo import prepacked_linear
-from hf_elmo.prepacked_linear import check_precision, int8_works, linear, onednn_works
+from hf_elmo.prepacked_linear import check_precision, int8_works, linear, onednn_works, with_rounded_length
 
 CPU = torch.device("cpu")
 X86 = platform.machine().lower() in ("x86_64", "amd64")
-shapes = given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.integers(0, 99))
+shapes = given(st.integers(1, 150), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.integers(0, 99))
 needs_int8 = pytest.mark.skipif(not int8_works(), reason="this CPU has no 8-bit dot products")
 needs_bf16 = pytest.mark.skipif(not onednn_works(torch.bfloat16), reason="oneDNN has no bfloat16 kernels here")
 
@@ -104,6 +104,22 @@ def test_int8_rows_do_not_depend_on_each_other() -> None:
         for number in range(len(x)):
             torch.testing.assert_close(together[number], product(x[number : number + 1])[0], rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(together[5], bias)
+
+
+@given(st.integers(0, 3000))
+def test_lengths_are_rounded_up_a_little(n: int) -> None:
+    x = torch.arange(3 * n).view(n, 3) + 1
+    found = with_rounded_length(x)
+    assert torch.equal(found[:n], x)
+    assert not found[n:].any()
+    assert n <= len(found) <= n * 33 / 32
+
+
+def test_few_lengths_are_left() -> None:
+    """Each is a kernel in memory."""
+    lengths = {len(with_rounded_length(torch.empty(n, 0))) for n in range(1, 4097)}
+    assert lengths >= set(range(1, 65))  # those of small batches stay
+    assert len(lengths) == 64 + 6 * 32
 
 
 def test_kernels_that_are_missing_or_wrong_are_not_used() -> None:
