@@ -44,7 +44,7 @@ from rich.table import Table
 from hf_elmo import ElmoModel
 from tests.benchmarks import costs, encoders, limits, models
 from tests.benchmarks.limits import Clock
-from tests.benchmarks.sentences import DEFAULT_TEXT, Text, read_text
+from tests.benchmarks.sentences import DEFAULT_TEXT, Text, read_text, text_file
 from tests.benchmarks.ways import (
     ALONE,
     EXACT,
@@ -242,7 +242,9 @@ def cost_table(found: dict[str, dict[str, float]], setting: str) -> Table:
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     command = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    command.add_argument("--text", type=Path, default=DEFAULT_TEXT, help="UTF-8 text, .txt or .gz (default: a novel)")
+    command.add_argument(
+        "--text", type=text_file, default=DEFAULT_TEXT, help="UTF-8 text, .txt or .gz (default: a novel)"
+    )
     command.add_argument("--words", type=int, default=6000, help="how many of its words, at least (%(default)s)")
     command.add_argument(
         "--sizes",

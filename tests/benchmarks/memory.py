@@ -24,7 +24,7 @@ from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
 from tests.benchmarks import models
 from tests.benchmarks.fresh_process import peak_bytes
-from tests.benchmarks.sentences import DEFAULT_TEXT, read_sentences
+from tests.benchmarks.sentences import DEFAULT_TEXT, read_sentences, text_file
 
 _NEW_EVERY = 8
 _REPOSITORY = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     command = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     command.add_argument("--size", default="shipped", help=f"of {', '.join(models.NAMES)}, or a folder (%(default)s)")
-    command.add_argument("--text", type=Path, default=DEFAULT_TEXT, help="UTF-8 text, .txt or .gz")
+    command.add_argument("--text", type=text_file, default=DEFAULT_TEXT, help="UTF-8 text, .txt or .gz")
     command.add_argument("--stream", type=int, nargs="+", default=[100_000, 300_000, 1_000_000], metavar="WORDS")
     command.add_argument("--sentence", type=int, default=50_000, metavar="WORDS")
     command.add_argument("--threads", type=int, default=1)

@@ -8,7 +8,6 @@ of the differences over that of the exact values; `cosine` is between each word'
 
 import argparse
 import copy
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from hf_elmo import ElmoModel
 from hf_elmo.character_ids import BOS_WORD, EOS_WORD, words_to_character_ids
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
-from tests.benchmarks.sentences import DEFAULT_TEXT, read_sentences
+from tests.benchmarks.sentences import DEFAULT_TEXT, read_sentences, text_file
 
 PRECISIONS = ("fp32", "bf16", "int8")
 
@@ -48,7 +47,7 @@ def errors(found: np.ndarray, exact: np.ndarray) -> tuple[float, float, float, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default=None, help="folder or Hub id (default: the shipped model)")
-    parser.add_argument("--text", type=Path, default=DEFAULT_TEXT, help="UTF-8 text, .txt or .gz")
+    parser.add_argument("--text", type=text_file, default=DEFAULT_TEXT, help="UTF-8 text, .txt or .gz")
     parser.add_argument("--words", type=int, default=1000, help="how many of its words (default: 1000)")
     arguments = parser.parse_args()
     model = load_model(arguments.model)

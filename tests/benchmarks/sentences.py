@@ -1,5 +1,6 @@
 """Tokenised sentences of a text file, for the benchmarks."""
 
+import argparse
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,13 @@ import spacy
 DEFAULT_TEXT = Path(__file__).with_name("text.txt.gz")
 # spaCy refuses texts of a million characters; a file without empty lines is read line by line.
 _LONGEST_PARAGRAPH = 100_000
+
+
+def text_file(name: str) -> Path:
+    """A file that is there; the type of a command's argument."""
+    if not Path(name).is_file():
+        raise argparse.ArgumentTypeError(f"got {name}, which is no file; expected UTF-8 text, .txt or .gz")
+    return Path(name)
 
 
 class Text(NamedTuple):

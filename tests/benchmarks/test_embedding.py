@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from rich.console import Console
 
 from hf_elmo import ElmoConfig
-from tests.benchmarks import embedding, encoders, limits, models
+from tests.benchmarks import embedding, encoders, limits, memory, models
 from tests.benchmarks.sentences import DEFAULT_TEXT, read_text
 from tests.benchmarks.ways import NAMES, ON_GPU
 
@@ -78,3 +79,10 @@ def test_limits_are_measured() -> None:
     times = iter(range(100))
     assert limits.sgemm(lambda: next(times)) == 2 * 2048**3
     assert limits.read_bandwidth(lambda: next(times)) == 2**28
+
+
+@pytest.mark.parametrize("command", [embedding, memory])
+def test_a_text_that_is_not_there_is_refused(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.parser().parse_args(["--text", "nowhere.txt"])
+    assert "argument --text: got nowhere.txt, which is no file; expected UTF-8 text" in capsys.readouterr().err
