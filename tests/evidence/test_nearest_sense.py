@@ -105,3 +105,16 @@ def test_threshold_is_as_right_as_any(pairs: list[tuple[int, bool]]) -> None:
     threshold = best_threshold(cosines, same)
     every = [((cosines >= t) == same).sum() for t in [*(n / 8 for n in range(-9, 10))]]
     assert ((cosines >= threshold) == same).sum() == max(every)
+
+
+def test_a_frequent_sense_wins_by_its_weight() -> None:
+    """Cosines 1 and 0.6, one use and three: the second wins from a weight of 0.4 / log 3 on."""
+    uses = [Use(0, 1, "play%1", frozenset([key]), "") for key in ("a", "b", "b", "b")]
+    train = [Sensed(["play"], [use]) for use in uses]
+    seen = [np.array([[vector]], dtype=np.float32) for vector in ([1.0, 0.0], *[[0.6, 0.8]] * 3)]
+    averages = average_senses(train, iter(seen))
+    test = [Sensed(["play"], [Use(0, 1, "play%1", frozenset(["b"]), "x")])]
+    border = 0.4 / math.log(3)
+    for weight, expected in ((0.0, "a"), (border - 0.01, "a"), (border + 0.01, "b")):
+        found = disambiguate(test, iter(seen[:1]), averages, {}, frequency_weight=weight)
+        assert found == {"x": [expected] * 2}

@@ -112,14 +112,14 @@ def test_lengths_are_rounded_up_a_little(n: int) -> None:
     found = with_rounded_length(x)
     assert torch.equal(found[:n], x)
     assert not found[n:].any()
-    assert n <= len(found) <= n * 33 / 32
+    assert n <= len(found) <= n * 17 / 16
 
 
 def test_few_lengths_are_left() -> None:
     """Each is a kernel in memory."""
     lengths = {len(with_rounded_length(torch.empty(n, 0))) for n in range(1, 4097)}
-    assert lengths >= set(range(1, 65))  # those of small batches stay
-    assert len(lengths) == 64 + 6 * 32
+    assert lengths >= set(range(1, 33))  # those of small batches stay
+    assert len(lengths) == 32 + 7 * 16
 
 
 def test_kernels_that_are_missing_or_wrong_are_not_used() -> None:

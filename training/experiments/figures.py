@@ -61,7 +61,7 @@ def _gains(results: Results) -> "Figure | None":
             axes.errorbar(score.value, place, xerr=score.deviation, fmt="o", color=colour, capsize=2, zorder=2)
         axes.annotate(
             f"{reduction}",
-            (max(without.value, with_elmo.value), place),
+            (max(score.value + (score.deviation or 0) for score in (without, with_elmo)), place),
             (8, -3),
             textcoords="offset points",
             fontsize=8,
@@ -125,7 +125,7 @@ def _by_layer(results: Results) -> "Figure | None":
     if "first_sense_all" in senses:
         axes.axhline(senses["first_sense_all"], color=_WITHOUT, linestyle=":", label="first sense of WordNet")
     axes.set_ylabel("percent")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 

@@ -57,23 +57,37 @@ def use_vector(layers: FloatArray, use: Use) -> FloatArray:
     return mean
 
 
-def nearest_sense(vector: FloatArray, candidates: Sequence[FloatArray]) -> int:
-    """The candidate with the largest cosine; the first of equals.
+def nearest_sense(
+    vector: FloatArray, candidates: Sequence[FloatArray], bonus: Sequence[float] | FloatArray | float = 0.0
+) -> int:
+    """The candidate with the largest cosine, to which its bonus is added; the first of equals.
 
     Shape:
-        vector (W,), each candidate (W,)
+        vector (W,), each candidate (W,), bonus (K,)
     """
     rows = np.stack(candidates)  # (K, W)
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)  # (K,)
-    return int(np.argmax(rows @ vector / np.maximum(lengths, 1e-12)))
+    return int(np.argmax(rows @ vector / np.maximum(lengths, 1e-12) + bonus))
 
 
 def disambiguate(
-    sentences: Sequence[Sensed], layers: Iterable[FloatArray], averages: Averages, first_senses: dict[str, str]
+    sentences: Sequence[Sensed],
+    layers: Iterable[FloatArray],
+    averages: Averages,
+    first_senses: dict[str, str],
+    *,
+    frequency_weight: float = 0.0,
 ) -> dict[str, list[str | None]]:
     """Per instance the sense that each layer gives, then that of the layers' average.
 
     A lemma that training has not seen has WordNet's first sense, and None where it has none.
+
+    Args:
+        sentences: with the instances.
+        layers: of each sentence.
+        averages: from training.
+        first_senses: WordNet's.
+        frequency_weight: of the logarithm of a sense's uses in training, which is added to its cosine.
     """
     answers: dict[str, list[str | None]] = {}
     for sentence, vectors in zip(sentences, layers, strict=True):
@@ -83,11 +97,13 @@ def disambiguate(
                 answers[use.name] = [first_senses.get(use.lemma)] * (len(vectors) + 1)
                 continue
             stacked = [averages.vectors[key] for key in keys]  # (L, W) each
+            bonus = frequency_weight * np.log([averages.counts[key] for key in keys])  # (K,)
             vector = use_vector(vectors, use)  # (L, W)
             found: list[str | None] = [
-                keys[nearest_sense(vector[layer], [one[layer] for one in stacked])] for layer in range(len(vectors))
+                keys[nearest_sense(vector[layer], [one[layer] for one in stacked], bonus)]
+                for layer in range(len(vectors))
             ]
-            found.append(keys[nearest_sense(vector.mean(axis=0), [one.mean(axis=0) for one in stacked])])
+            found.append(keys[nearest_sense(vector.mean(axis=0), [one.mean(axis=0) for one in stacked], bonus)])
             answers[use.name] = found
     return answers
 

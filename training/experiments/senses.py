@@ -16,6 +16,9 @@ GROUP = "senses"
 TESTS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
 _SEMCOR = "tasks/semcor/semcor.jsonl.gz"
 _NEIGHBOURS = 5
+# Weights of a sense's frequency beside its cosine; the set that is usually for such choices chooses.
+_FREQUENCY_WEIGHTS = (0.01, 0.03, 0.1, 0.3)
+_CHOSEN_ON = "semeval2007"
 
 
 def rows(budget: Budget) -> list[Row]:
@@ -29,7 +32,10 @@ def rows(budget: Budget) -> list[Row]:
 
 
 def measure_wsd(resources: Resources, settings: Settings) -> Measurement:
-    """F1 of every layer over the five sets, each and together, beside the first sense and the most frequent one."""
+    """F1 of every layer over the five sets, each and together, beside the first sense and the most frequent one.
+
+    And of every layer with a bonus for frequent senses, whose weight is chosen on one of the sets.
+    """
     most = settings["most_sentences"]
     semcor = first(read_semcor(resources.path(_SEMCOR)), most)
     averages = average_senses(semcor, resources.streamed_layers([sentence.words for sentence in semcor]))
@@ -39,23 +45,25 @@ def measure_wsd(resources: Resources, settings: Settings) -> Measurement:
             "Ubuntu: package wordnet-sense-index)."
         )
     first_senses = read_first_senses(resources.wordnet)
-    metrics: dict[str, float] = {}
-    everything: list[Use] = []
-    answers: dict[str, dict[str, str | None]] = {}
+    uses: dict[str, list[Use]] = {}
+    answers: dict[str, dict[str, dict[str, str | None]]] = {}  # by way, then by set
     for test in TESTS:
         sentences = first(read_raganato(resources.path("tasks", "wsd_eval", test)), most)
-        # Instances are numbered anew in every set.
-        sentences = [_named(sentence, test) for sentence in sentences]
-        uses = [use for sentence in sentences for use in sentence.uses]
-        everything += uses
-        by_layer = disambiguate(
-            sentences, resources.streamed_layers([s.words for s in sentences]), averages, first_senses
-        )
-        here = _by_way(by_layer, uses, averages, first_senses)
-        for way, given in here.items():
-            answers.setdefault(way, {}).update(given)
-            metrics[f"{way}_{test}"] = sense_f1(uses, given)
-    metrics |= {f"{way}_all": sense_f1(everything, given) for way, given in answers.items()}
+        layers = list(resources.streamed_layers([s.words for s in sentences]))
+        uses[test] = [use for sentence in sentences for use in sentence.uses]
+        for way, given in _by_baseline(uses[test], averages, first_senses).items():
+            answers.setdefault(way, {})[test] = given
+        for weight in (0.0, *_FREQUENCY_WEIGHTS):
+            by_layer = disambiguate(sentences, layers, averages, first_senses, frequency_weight=weight)
+            for way, given in _by_layer(by_layer).items():
+                answers.setdefault(f"{way}, {weight}" if weight else way, {})[test] = given
+    metrics = _scores(uses, answers)
+    for way in [way for way in answers if f"{way}, {_FREQUENCY_WEIGHTS[0]}" in answers]:
+        best = max(_FREQUENCY_WEIGHTS, key=lambda weight: metrics[f"{way}, {weight}_{_CHOSEN_ON}"])
+        metrics |= {f"frequency_{way}_{test}": metrics[f"{way}, {best}_{test}"] for test in (*TESTS, "all")}
+        metrics[f"frequency_{way}_weight"] = best
+    metrics = {name: score for name, score in metrics.items() if ", " not in name}
+    everything = [use for test in TESTS for use in uses[test]]
     unseen = sum(use.lemma not in averages.senses for use in everything)
     return Measurement(
         {
@@ -68,27 +76,36 @@ def measure_wsd(resources: Resources, settings: Settings) -> Measurement:
     )
 
 
-def _by_way(
-    by_layer: dict[str, list[str | None]], uses: list[Use], averages: Averages, first_senses: dict[str, str]
-) -> dict[str, dict[str, str | None]]:
-    """Per way of answering the answer to each instance."""
+def _by_layer(by_layer: dict[str, list[str | None]]) -> dict[str, dict[str, str | None]]:
+    """Per layer, and for their average, the answer to each instance."""
     depth = len(next(iter(by_layer.values()))) - 1
-    ways: dict[str, dict[str, str | None]] = {
-        f"layer{number}": {name: found[number] for name, found in by_layer.items()} for number in range(depth)
+    ways = [*(f"layer{number}" for number in range(depth)), "average"]
+    return {way: {name: found[number] for name, found in by_layer.items()} for number, way in enumerate(ways)}
+
+
+def _by_baseline(uses: list[Use], averages: Averages, first_senses: dict[str, str]) -> dict[str, dict[str, str | None]]:
+    """The answers without looking at the sentence."""
+    return {
+        "first_sense": {use.name: first_senses.get(use.lemma) for use in uses},
+        "most_frequent": {use.name: _most_frequent(use, averages, first_senses) for use in uses},
     }
-    ways["average"] = {name: found[depth] for name, found in by_layer.items()}
-    ways["first_sense"] = {use.name: first_senses.get(use.lemma) for use in uses}
-    ways["most_frequent"] = {use.name: _most_frequent(use, averages, first_senses) for use in uses}
-    return ways
+
+
+def _scores(uses: dict[str, list[Use]], answers: dict[str, dict[str, dict[str, str | None]]]) -> dict[str, float]:
+    """F1 by way and set, and over all sets."""
+    metrics: dict[str, float] = {}
+    # Instances are numbered anew in every set.
+    everything = [use._replace(name=f"{test}.{use.name}") for test in TESTS for use in uses[test]]
+    for way, given in answers.items():
+        metrics |= {f"{way}_{test}": sense_f1(uses[test], given[test]) for test in TESTS}
+        together = {f"{test}.{name}": key for test in TESTS for name, key in given[test].items()}
+        metrics[f"{way}_all"] = sense_f1(everything, together)
+    return metrics
 
 
 def _most_frequent(use: Use, averages: Averages, first_senses: dict[str, str]) -> str | None:
     keys = averages.senses.get(use.lemma)
     return max(keys, key=lambda key: averages.counts[key]) if keys else first_senses.get(use.lemma)
-
-
-def _named(sentence: Sensed, test: str) -> Sensed:
-    return Sensed(sentence.words, [use._replace(name=f"{test}.{use.name}") for use in sentence.uses])
 
 
 def measure_wic(resources: Resources, settings: Settings) -> Measurement:

@@ -120,6 +120,7 @@ def _wsd(results: Results) -> Table:
     depth = sum(name.startswith("layer") and name.endswith("_all") for name in metrics)
     names |= {f"layer{n}": "token layer" if n == 0 else f"biLSTM {n}" for n in range(depth)}
     names["average"] = "average of layers"
+    names |= {f"frequency_{way}": f"{name}, and frequency" for way, name in names.items() if "_" not in way}
     rows: list[list[Cell]] = [
         [name, *(metrics.get(f"{way}_{test}") for test in (*TESTS, "all"))]
         for way, name in names.items()
@@ -129,7 +130,9 @@ def _wsd(results: Results) -> Table:
     if metrics:
         note = (
             f"F1 in percent; {metrics['instances']:,.0f} instances, of which {metrics['fallback']:.1f} % have a lemma "
-            f"that SemCor has not, and get the first sense; {metrics['senses']:,.0f} senses averaged."
+            f"that SemCor has not, and get the first sense; {metrics['senses']:,.0f} senses averaged. With frequency: "
+            f"a weight times the logarithm of a sense's uses in SemCor is added to its cosine; the weight is chosen on "
+            f"semeval2007."
         )
     return Table("wsd", ["nearest sense by", *TESTS, "all"], rows, note)
 
