@@ -1,6 +1,5 @@
 """Words a second of the biLM beside networks of the size of BERT-base and DistilBERT."""
 
-import time
 from collections.abc import Callable
 from statistics import median
 
@@ -8,6 +7,7 @@ import torch
 from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel
 
 from experiments.budget import Budget, first
+from experiments.clock import clock
 from experiments.readers.columns import read_columns
 from experiments.resources import Resources
 from experiments.rows import Measurement, Row, Settings
@@ -46,13 +46,13 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
     words = sum(map(len, sentences))
     run, parameters = _network(settings["network"], resources)
     run(sentences[:32])
-    seconds = []
+    seconds, now = [], clock(resources.device)
     for _ in range(settings["runs"]):
-        start = time.perf_counter()
+        start = now()
         run(sentences)
         if resources.device != "cpu":
             torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(now() - start)
     return Measurement(
         {"words_per_second": words / median(seconds), "parameters": parameters, "sentences": len(sentences)},
         words=words * settings["runs"],
