@@ -205,8 +205,8 @@ def _cost(results: Results) -> Table:
             threads = f"{result['device']}, {result['threads']} thread(s)"
             rows.append([name, metrics["parameters"] / 1e6, threads, metrics["words_per_second"]])
     note = (
-        "Sentences of conll03 testa, float32, sorted by length, the processor's time; the others read one piece a word, "
-        "fewer than text has."
+        "Sentences of conll03 testa, float32, sorted by length, in the processor's time; the others read one piece a "
+        "word, fewer than text has."
     )
     return Table("cost", ["network", "million parameters", "on", "words/s"], rows, note)
 
