@@ -5,7 +5,7 @@ import pytest
 from experiments.readers.columns import Tagged, entities, read_columns, to_iob2
 from experiments.readers.conllu import read_conllu
 from experiments.readers.pairs import RELATIONS, Pair, read_pairs, split_by_premise
-from experiments.readers.semcor import Use, lemma_of, read_first_senses, read_raganato, read_semcor
+from experiments.readers.semcor import Use, lemma_of, read_first_senses, read_raganato, read_semcor, sense_keys
 from experiments.readers.squad import read_squad
 from experiments.readers.static_vectors import StaticVectors
 from experiments.readers.trees import read_trees
@@ -91,6 +91,11 @@ def test_semcor_takes_joined_words_apart(data_dir: Path) -> None:
         Use(4, 6, "new_york%1", frozenset(["new_york%1:15:00::"])),
     ]
     assert sentences[2].uses[1].lemma == "dry%3", "satellites are adjectives"
+
+
+def test_joined_senses_are_taken_apart() -> None:
+    assert sense_keys("year%1:28:02::;1:28:01::") == ["year%1:28:02::", "year%1:28:01::"]
+    assert sense_keys("dry%5:00:00:humorous:00") == ["dry%5:00:00:humorous:00"]
 
 
 def test_raganato(data_dir: Path, tmp_path: Path) -> None:

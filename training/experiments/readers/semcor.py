@@ -40,6 +40,12 @@ def lemma_of(key: str) -> str:
     return f"{lemma}%{rest[:1].replace('5', '3')}"
 
 
+def sense_keys(key: str) -> list[str]:
+    """SemCor writes several senses of a word as one key: year%1:28:02::;1:28:01:: → year%1:28:02::, year%1:28:01::."""
+    lemma, _, rest = key.partition("%")
+    return [f"{lemma}%{sense}" for sense in rest.split(";")]
+
+
 def read_semcor(path: Path) -> list[Sensed]:
     """The sentences of SemCor; words joined by "_" are taken apart."""
     sentences = []
@@ -54,7 +60,8 @@ def read_semcor(path: Path) -> list[Sensed]:
         uses = []
         for sense in entry["senses"]:
             start, end = places[sense["i"]]
-            uses.append(Use(start, end, lemma_of(sense["keys"][0]), frozenset(sense["keys"])))
+            keys = [key for joined in sense["keys"] for key in sense_keys(joined)]
+            uses.append(Use(start, end, lemma_of(keys[0]), frozenset(keys)))
         sentences.append(Sensed(words, uses))
     return sentences
 
