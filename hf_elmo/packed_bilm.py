@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from hf_elmo.both_directions import run_both
 from hf_elmo.modeling_elmo import ElmoLayer, ElmoModel
 from hf_elmo.packed_batch import BACKWARD, FORWARD, PackedBatch
 from hf_elmo.packed_lstm import PackedLSTM
@@ -47,7 +48,8 @@ class PackedBiLM:
             words: for each position, of one sentence after the other, which of them it is.
             lengths: positions of each sentence.
             depth: the highest layer to compute; 0 is the token layer.
-            receive: called with a direction, positions, and that direction's half of layers 0 to `depth` there.
+            receive: called with a direction, positions, and that direction's half of layers 0 to `depth` there; by two
+                threads at once, each with a direction of its own.
 
         Shape:
             token_vectors (U, P), words (N,), lengths sum up to N; receives (n,) and depth + 1 tensors (n, P)
@@ -61,20 +63,22 @@ class PackedBiLM:
     def _read_batch(
         self, token_vectors: Tensor, words: Tensor, lengths: Sequence[int], depth: int, receive: Receive
     ) -> None:
-        """One direction after the other."""
-        batch = PackedBatch(lengths)
-        for direction in (FORWARD, BACKWARD):
+        """Each direction by itself."""
+        batch, lstms = PackedBatch(lengths), self._packed
+
+        def read(direction: int) -> None:
             state = self._initial_state(batch.num_sentences, like=token_vectors)
             cells = [cell[direction].clone() for cell in state.cell]  # L × (B, D)
             hiddens = [hidden[direction].clone() for hidden in state.hidden]  # L × (B, P)
-            for sizes, read in batch.steps(direction, POSITIONS_PER_READ):
-                positions = torch.from_numpy(read).to(words.device)  # (n,)
+            for sizes, steps in batch.steps(direction, POSITIONS_PER_READ):
+                positions = torch.from_numpy(steps).to(words.device)  # (n,)
                 layers = [token_vectors.index_select(0, words[positions])]  # (n, P) each
                 for layer in range(depth):
-                    lstm = self._packed[layer][direction]
-                    outputs = lstm.read(layers[-1], sizes, cells[layer], hiddens[layer])
+                    outputs = lstms[layer][direction].read(layers[-1], sizes, cells[layer], hiddens[layer])
                     layers.append(outputs.add_(layers[-1]) if self._layers[layer].skip else outputs)
                 receive(direction, positions, layers)
+
+        run_both(read, token_vectors.device)
 
     def _read_sentence(self, token_vectors: Tensor, words: Tensor, depth: int, receive: Receive) -> None:
         """Both directions at once."""
