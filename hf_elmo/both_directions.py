@@ -1,5 +1,6 @@
 """The two directions at once, each in a thread of its own with half of PyTorch's threads."""
 
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ def run_both(read: Callable[[int], None], device: torch.device) -> None:
         What `read` raises.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1:
+    if device.type != "cpu" or threads == 1 or not _threads_have_shares():
         read(FORWARD)
         read(BACKWARD)
         return
@@ -51,3 +52,9 @@ def run_both(read: Callable[[int], None], device: torch.device) -> None:
             torch.set_num_threads(threads)
         for one in reading:
             one.result()
+
+
+@functools.cache
+def _threads_have_shares() -> bool:
+    """PyTorch's other ways of parallel work have one number of threads for the whole process."""
+    return "parallel backend: OpenMP" in torch.__config__.parallel_info()

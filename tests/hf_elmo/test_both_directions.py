@@ -16,10 +16,13 @@ from hf_elmo.packed_batch import BACKWARD, FORWARD
 from tests.hf_elmo.models import WORDS, random_model
 
 CPU = torch.device("cpu")
+WITH_OPENMP = "parallel backend: OpenMP" in torch.__config__.parallel_info()
 
 
 @pytest.fixture(params=[2, 3])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    if not WITH_OPENMP:
+        pytest.skip("PyTorch is built without OpenMP here")
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param
@@ -51,8 +54,10 @@ def test_they_run_at_once(threads: int) -> None:
     run_both(lambda _: (meeting.wait(), None)[1], CPU)
 
 
-def test_one_thread_reads_one_direction_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+@pytest.mark.parametrize("missing", ["threads", "OpenMP"])
+def test_otherwise_one_direction_is_read_after_the_other(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1 if missing == "threads" else 2)
+    monkeypatch.setattr(both_directions, "_threads_have_shares", lambda: missing != "OpenMP")
     found = []
     run_both(lambda direction: found.append((direction, threading.get_ident())), CPU)
     assert found == [(FORWARD, threading.get_ident()), (BACKWARD, threading.get_ident())]
