@@ -66,6 +66,22 @@ def test_seeds_are_averaged_and_variants_are_not() -> None:
     assert results.mean("accuracy", "ner", task="t") is None
 
 
+def test_only_seeds_that_all_have_are_compared() -> None:
+    """Otherwise a row of a lucky seed would stand beside the mean of all."""
+    told = {"task": "conll03", "network": "spacy", "percent": 10}
+    results = Results(
+        [
+            *(_result("a", "ner", {"f1": 70.0 + seed}, elmo="none", seed=seed, **told) for seed in range(3)),
+            *(_result("b", "ner", {"f1": 80.0 + seed}, elmo="input", seed=seed, **told) for seed in range(3)),
+            _result("c", "mixing", {"f1": 81.0}, elmo="input", seed=2, variant="nonorm", **told),
+        ]
+    )
+    (options,) = [table for table in all_tables(results) if table.name == "options"]
+    assert [row[1] for row in options.rows] == [Mean(72.0, None, 1), Mean(82.0, None, 1), Mean(81.0, None, 1)]
+    assert results.with_common_seeds(("ner", {"elmo": "none"})).mean("f1", "ner", elmo="input") == Mean(81.0, 1.0, 3)
+    assert results.with_common_seeds(("nowhere", {})).results == []
+
+
 def test_markdown() -> None:
     table = Table("t", ["task", "score"], [["a|b", Mean(81.0, 1.414, 2)], ["c", None], ["d", 1234.0]], "A note.")
     assert table.markdown() == (

@@ -19,11 +19,15 @@ def mixes(results: Results) -> Table:
         {"metric": "accuracy", "task": "nli"},
     )
     home = {"conll03": "ner", "nli": "sentences"}
-    rows: list[list[Cell]] = []
-    for elmo, name in (("none", "without ELMo"), ("input", "learned, λ = 0")):
-        rows.append([name, *(results.mean(group=home[told["task"]], elmo=elmo, **told) for told in tasks)])
-    for variant in MIXES:
-        rows.append([names[variant], *(results.mean(group="mixing", variant=variant, **told) for told in tasks)])
+    columns_of: list[list[Cell]] = []
+    for told in tasks:
+        metric, group = told.pop("metric"), home[told["task"]]
+        compared = [(group, {**told, "elmo": elmo}) for elmo in ("none", "input")]
+        compared += [("mixing", {**told, "variant": variant}) for variant in MIXES]
+        comparable = results.with_common_seeds(*compared)
+        columns_of.append([comparable.mean(metric, where, **settings) for where, settings in compared])
+    titles = ["without ELMo", "learned, λ = 0", *(names[variant] for variant in MIXES)]
+    rows: list[list[Cell]] = [list(row) for row in zip(titles, *columns_of, strict=True)]
     rows = [rows[0], *rows[2:], rows[1]]
     columns = ["mix", "NER conll03, 10 % (F1)", "SNLI, part of dev (accuracy)"]
     return Table("mixes", columns, _measured(rows), "Mean ± standard deviation (number of seeds).")
@@ -33,6 +37,11 @@ def inputs(results: Results) -> Table:
     """Token layer and all layers, without and with static vectors, as the paper's Table 7."""
     told = {"task": "conll03", "network": "crf", "percent": 10}
     names = {"none": "no ELMo", "token": "token layer", "all": "all layers"}
+    results = results.with_common_seeds(
+        *(("ner", {**told, "elmo": elmo}) for elmo in ("none", "input")),
+        *(("mixing", {**told, "variant": variant, "elmo": "input"}) for variant in INPUTS),
+        ("mixing", {**told, "variant": "noglove", "elmo": "none"}),
+    )
     with_glove = {
         "none": results.mean("f1", "ner", elmo="none", **told),
         "token": results.mean("f1", "mixing", variant="token", **told),
@@ -59,6 +68,10 @@ def options(results: Results) -> Table:
         "layers01": "token layer and biLSTM 1 only",
         "spacytop": "biLSTM 2 only",
     }
+    results = results.with_common_seeds(
+        *(("ner", {**told, "elmo": elmo}) for elmo in ("none", "input")),
+        *(("mixing", {**told, "variant": variant}) for variant in OPTIONS),
+    )
     rows: list[list[Cell]] = [
         ["without ELMo", results.mean("f1", "ner", elmo="none", **told)],
         ["as init-config writes it (layer norm, dropout 0.2)", results.mean("f1", "ner", elmo="input", **told)],

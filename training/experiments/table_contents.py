@@ -225,9 +225,12 @@ def _adaptation(results: Results) -> Table:
         ),
         ("POS ewt, 10 %, spaCy's tagger", "accuracy", "pos", {"task": "ewt", "network": "spacy", "percent": 10}),
     ):
-        without = results.mean(metric, group, elmo="none", **settings)
-        before = results.mean(metric, group, elmo="input", **settings)
-        after = results.mean(metric, "adaptation", elmo="input", **settings)
+        compared = [
+            (where, {**settings, "elmo": elmo})
+            for where, elmo in ((group, "none"), (group, "input"), ("adaptation", "input"))
+        ]
+        comparable = results.with_common_seeds(*compared)
+        without, before, after = (comparable.mean(metric, where, **told) for where, told in compared)
         rows.append([label, without, before, after, error_reduction(before, after)])
     before_probe, after_probe = (results.metrics(f"{group}-ewt-probe") for group in ("pos", "adaptation"))
     for name in _layers(after_probe):

@@ -76,6 +76,19 @@ class Results:
         found = self.find(group, **{"variant": None, **settings})
         return mean_of([result["metrics"][metric] for result in found if metric in result["metrics"]])
 
+    def with_common_seeds(self, *compared: tuple[str, Mapping[str, Any]]) -> "Results":
+        """Without the seeds that some of these rows were not measured with: means over others say nothing.
+
+        Args:
+            compared: group and settings of each; what was not measured at all does not count.
+        """
+        measured = [
+            {result["settings"].get("seed") for result in self.find(group, **{"variant": None, **settings})}
+            for group, settings in compared
+        ]
+        common = set.intersection(*filter(None, measured)) if any(measured) else set()
+        return Results([result for result in self.results if result["settings"].get("seed") in {None, *common}])
+
     def metrics(self, name: str) -> Mapping[str, float]:
         """Of the row of a name; empty where it was not measured."""
         for result in self.results:
