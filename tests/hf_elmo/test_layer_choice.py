@@ -53,19 +53,23 @@ def test_a_model_without_a_mix_gives_its_top_layer() -> None:
     _check(model, "mix", [layer[2] for layer in layers])
 
 
-def test_layers_below_those_wanted_are_all_that_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("batch", [[["a"]], [["a"], ["b"]]], ids=["a sentence", "two"])
+def test_layers_below_those_wanted_are_all_that_is_computed(
+    batch: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = random_model(mix_layers=[0, 1])
     embedder = ElmoEmbedder(model)
     embedder.embed([["a"]])
     read: list[int] = []
-    for depth, lstms in enumerate(embedder._current_weights().bilm._lstms):
-        for lstm in lstms:
+    bilm = embedder._current_weights().bilm
+    for depth, (packed, paired) in enumerate(zip(bilm._packed, bilm._paired, strict=True)):
+        for lstm in (*packed, paired):
             original = lstm.read
             monkeypatch.setattr(lstm, "read", lambda *a, d=depth, f=original: read.append(d) or f(*a))
     depths = {}
     for layers in ("token", "mix", "top", [1, 0]):
         read.clear()
-        embedder.embed([["a"]], layers=layers)  # type: ignore[arg-type]
+        embedder.embed(batch, layers=layers)  # type: ignore[arg-type]
         depths[str(layers)] = sorted(set(read))
     assert depths == {"token": [], "mix": [0], "top": [0, 1], "[1, 0]": [0]}
 
