@@ -72,7 +72,7 @@ def test_what_was_not_handed_in_is_not_found(features: SentenceFeatures) -> None
         features.look_up(ids, (ids != 0).any(dim=2))
 
 
-@pytest.mark.parametrize(("mix", "chosen"), [("top", [2]), ("token", [0]), ("average", [0, 1, 2])])
+@pytest.mark.parametrize(("mix", "chosen"), [("top", [2]), ("token", [0]), ("average", [0, 1, 2]), ("lower", [0, 1])])
 def test_input_is_words_features_and_the_mix(
     features: SentenceFeatures, resources: Resources, mix: str, chosen: list[int]
 ) -> None:

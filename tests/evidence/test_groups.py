@@ -34,6 +34,7 @@ KINDS = (
     "qa-squad-input-seed0",
     "mixing-conll03-10-crf-input-token-noglove-seed0",
     "mixing-nli-input-average-seed0",
+    "mixing-sst5-input-nodropout-seed0",
     "mixing-conll03-10-spacy-input-layers01-seed0",
     "cost-elmo",
 )

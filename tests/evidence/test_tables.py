@@ -82,6 +82,28 @@ def test_only_seeds_that_all_have_are_compared() -> None:
     assert results.with_common_seeds(("nowhere", {})).results == []
 
 
+def test_options_of_the_heads_stand_beside_their_networks() -> None:
+    tagger = {"task": "conll03", "network": "crf", "percent": 10, "seed": 0}
+    results = Results(
+        [
+            _result("a", "ner", {"f1": 70.0}, elmo="none", **tagger),
+            _result("b", "ner", {"f1": 80.0}, elmo="input", **tagger),
+            _result("c", "mixing", {"f1": 81.0}, elmo="input", variant="nonorm", **tagger),
+            _result("d", "mixing", {"f1": 82.0}, elmo="input", variant="l2-0.001", **tagger),
+            _result("e", "sentences", {"accuracy": 40.0}, task="sst5", elmo="input", seed=0),
+        ]
+    )
+    (table,) = [table for table in all_tables(results) if table.name == "head-options"]
+    assert table.columns[1:] == ["NER conll03, 10 %, biLSTM-CRF (F1)", "SST-5, biattentive network (accuracy)"]
+    one = {value: Mean(value, None, 1) for value in (70.0, 80.0, 81.0, 82.0, 40.0)}
+    assert [row[1:] for row in table.rows] == [
+        [one[70.0], None],
+        [one[80.0], one[40.0]],
+        [one[81.0], None],
+        [one[82.0], None],
+    ]
+
+
 def test_markdown() -> None:
     table = Table("t", ["task", "score"], [["a|b", Mean(81.0, 1.414, 2)], ["c", None], ["d", 1234.0]], "A note.")
     assert table.markdown() == (

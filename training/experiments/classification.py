@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from experiments.budget import Budget, first
-from experiments.feature_heads import FeaturesForSequenceClassification, feature_config
+from experiments.feature_heads import FeaturesForSequenceClassification, feature_config, mix_settings
 from experiments.head_training import Example, predict, train_head
 from experiments.readers.pairs import RELATIONS, read_pairs, split_by_premise
 from experiments.readers.static_vectors import StaticVectors
@@ -77,9 +77,7 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
     model = FeaturesForSequenceClassification(
         feature_config(
             features,
-            mix=settings.get("mix", "learned"),
-            mix_l2=settings.get("mix_l2", 0.0),
-            elmo_dropout=0.5,
+            **mix_settings(settings),
             elmo_placement="both" if settings["elmo"] == "both" else "input",
             num_labels=5 if settings["task"] == "sst5" else len(RELATIONS),
             problem_type="single_label_classification",

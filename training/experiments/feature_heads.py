@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from experiments.rows import Settings
 from experiments.sentence_features import SentenceFeatures
 from hf_elmo.character_cnn import CharacterCNN
 from hf_elmo.configuration_elmo import ElmoConfig
@@ -89,26 +90,34 @@ class FeaturesForQuestionAnswering(ElmoForQuestionAnswering, ReadsFeatures):
 
 
 def feature_config(
-    features: SentenceFeatures, *, mix: str = "learned", mix_l2: float = 0.0, elmo_dropout: float, **options: Any
+    features: SentenceFeatures,
+    *,
+    mix: str = "learned",
+    mix_l2: float = 0.0,
+    mix_layer_norm: str = "token",
+    elmo_dropout: float = 0.5,
+    **options: Any,
 ) -> ElmoConfig:
     """A head's configuration for the features there are.
 
     Args:
         features: give the sizes.
-        mix: "learned", "average" (fixed), "top" or "token" (one layer).
+        mix: "learned", "average" (fixed), "top" or "token" (one layer), "lower" (learned, of the token layer and the
+            first biLSTM layer).
         mix_l2: λ.
+        mix_layer_norm: of each layer before the mix; "none" for none.
         elmo_dropout: of ELMo.
         options: further fields of `ElmoConfig`.
     """
     depth, width = features.layers_shape
-    mix_layers = {"top": [depth - 1], "token": [0]}.get(mix)
+    mix_layers = {"top": [depth - 1], "token": [0], "lower": [0, 1]}.get(mix)
     config = ElmoConfig(
         num_hidden_layers=max(depth - 1, 1),
         projection_size=max(width // 2, 1),
         max_characters_per_word=features.length,
         mix_layers=mix_layers if depth else None,
         mix_trainable=mix != "average",
-        mix_layer_norm="token",
+        mix_layer_norm=mix_layer_norm,
         mix_l2=mix_l2,
         elmo_dropout=elmo_dropout,
         freeze_bilm=False,  # there is none to freeze
@@ -118,6 +127,12 @@ def feature_config(
     given.static_size, given.layer_size = features.vectors_size, width
     given.x_dropout = 0.2
     return config
+
+
+def mix_settings(settings: Settings) -> dict[str, Any]:
+    """Those of a row's settings that `feature_config` takes for the mix; its defaults stand for the others."""
+    names = ("mix", "mix_l2", "mix_layer_norm", "elmo_dropout")
+    return {name: settings[name] for name in names if name in settings}
 
 
 def _character_config() -> ElmoConfig:

@@ -1,6 +1,6 @@
 """Which mix: one layer, a fixed average, or learned with λ (Table 2); token layer and static vectors (Table 7).
 
-And the options of the mix in spaCy's pipeline.
+And the options of the mix, in spaCy's pipeline and in the library's heads.
 """
 
 from typing import Any
@@ -30,10 +30,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "layers01": {"layers": [0, 1]},
     "spacytop": {"layers": [2]},
 }
+# What is told to the mix in the heads, in place of layer norm, dropout 0.5 and all layers; and λ for sentiment, which
+# MIXES has not.
+HEAD_OPTIONS: dict[str, dict[str, Any]] = {
+    "nonorm": {"mix_layer_norm": "none"},
+    "nodropout": {"elmo_dropout": 0.0},
+    "layers01": {"mix": "lower"},
+}
 
 
 def rows(budget: Budget) -> list[Row]:
-    """NER on 10 % of conll03, by both networks, and entailment; every row is repeated."""
+    """NER on 10 % of conll03, by both networks, entailment and sentiment; every row is repeated."""
     found = [
         ner.row(
             budget,
@@ -46,7 +53,7 @@ def rows(budget: Budget) -> list[Row]:
             variant=name,
             **told,
         )
-        for name, told in {**MIXES, **INPUTS}.items()
+        for name, told in {**MIXES, **INPUTS, **HEAD_OPTIONS}.items()
         for seed in range(budget.seeds)
     ]
     found += [
@@ -81,6 +88,11 @@ def rows(budget: Budget) -> list[Row]:
     found += [
         classification.row(budget, group=GROUP, task="nli", elmo="input", seed=seed, variant=name, **told)
         for name, told in MIXES.items()
+        for seed in range(budget.seeds)
+    ]
+    found += [
+        classification.row(budget, group=GROUP, task="sst5", elmo="input", seed=seed, variant=name, **told)
+        for name, told in {**HEAD_OPTIONS, "l2-0.001": MIXES["l2-0.001"]}.items()
         for seed in range(budget.seeds)
     ]
     return found

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from experiments.mixing import INPUTS, MIXES, OPTIONS
+from experiments.mixing import HEAD_OPTIONS, INPUTS, MIXES, OPTIONS
 from experiments.tables import SEEDS, Cell, Results, Table
 
 
@@ -14,23 +14,45 @@ def mixes(results: Results) -> Table:
         "l2-1": "learned, λ = 1",
         "l2-0.001": "learned, λ = 0.001",
     }
-    tasks: tuple[dict[str, Any], ...] = (
-        {"metric": "f1", "task": "conll03", "network": "crf", "percent": 10},
-        {"metric": "accuracy", "task": "nli"},
-    )
-    home = {"conll03": "ner", "nli": "sentences"}
-    columns_of: list[list[Cell]] = []
-    for told in tasks:
-        metric, group = told.pop("metric"), home[told["task"]]
-        compared = [(group, {**told, "elmo": elmo}) for elmo in ("none", "input")]
-        compared += [("mixing", {**told, "variant": variant}) for variant in MIXES]
-        comparable = results.with_common_seeds(*compared)
-        columns_of.append([comparable.mean(metric, where, **settings) for where, settings in compared])
+    columns_of = [_variants(results, task, list(MIXES)) for task in ("conll03", "nli")]
     titles = ["without ELMo", "learned, λ = 0", *(names[variant] for variant in MIXES)]
     rows: list[list[Cell]] = [list(row) for row in zip(titles, *columns_of, strict=True)]
     rows = [rows[0], *rows[2:], rows[1]]
     columns = ["mix", "NER conll03, 10 % (F1)", "SNLI, part of dev (accuracy)"]
     return Table("mixes", columns, _measured(rows), "Mean ± standard deviation (number of seeds).")
+
+
+def head_options(results: Results) -> Table:
+    """The options of the mix in the library's heads."""
+    names = {
+        "nonorm": "no layer norm",
+        "nodropout": "no dropout of ELMo",
+        "layers01": "token layer and biLSTM 1 only",
+        "l2-0.001": "λ = 0.001",
+    }
+    assert set(names) == {*HEAD_OPTIONS, "l2-0.001"}
+    columns_of = [_variants(results, task, list(names)) for task in ("conll03", "sst5")]
+    titles = ["without ELMo", "layer norm, dropout 0.5, all layers, λ = 0", *names.values()]
+    rows: list[list[Cell]] = [list(row) for row in zip(titles, *columns_of, strict=True)]
+    columns = ["the mix in the heads", "NER conll03, 10 %, biLSTM-CRF (F1)", "SST-5, biattentive network (accuracy)"]
+    return Table("head-options", columns, _measured(rows), "Mean ± standard deviation (number of seeds).")
+
+
+# Of the tasks that try mixes: group, metric, and which of the group's rows.
+_TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "conll03": ("ner", "f1", {"task": "conll03", "network": "crf", "percent": 10}),
+    "nli": ("sentences", "accuracy", {"task": "nli"}),
+    "sst5": ("sentences", "accuracy", {"task": "sst5"}),
+}
+
+
+def _variants(results: Results, task: str, variants: list[str]) -> list[Cell]:
+    """Scores without ELMo, with it, and of each variant, over the seeds that all of them have."""
+    group, metric, told = _TASKS[task]
+    compared = [(group, {**told, "elmo": elmo}) for elmo in ("none", "input")]
+    compared += [("mixing", {**told, "variant": variant}) for variant in variants]
+    comparable = results.with_common_seeds(*compared)
+    return [comparable.mean(metric, where, **settings) for where, settings in compared]
 
 
 def inputs(results: Results) -> Table:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from experiments.budget import Budget, first
-from experiments.feature_heads import FeaturesForTokenClassification, feature_config
+from experiments.feature_heads import FeaturesForTokenClassification, feature_config, mix_settings
 from experiments.head_training import Example, predict, train_head
 from experiments.readers.columns import Tagged, entities, read_columns
 from experiments.readers.static_vectors import StaticVectors
@@ -81,7 +81,7 @@ def measure_spacy(resources: Resources, settings: Settings) -> Measurement:
 
 
 def measure_crf(resources: Resources, settings: Settings) -> Measurement:
-    """A biLSTM with a CRF on [x; ELMo]; settings beyond those of the spaCy rows are `glove`, `mix` and `mix_l2`."""
+    """A biLSTM with a CRF on [x; ELMo]; settings beyond those of the spaCy rows are `glove` and the mix's."""
     train, test = read_task(resources, settings)
     labels = sorted({label for sentence in train for label in sentence.labels} | {"O"})
     features = SentenceFeatures(
@@ -95,9 +95,7 @@ def measure_crf(resources: Resources, settings: Settings) -> Measurement:
     model = FeaturesForTokenClassification(
         feature_config(
             features,
-            mix=settings.get("mix", "learned"),
-            mix_l2=settings.get("mix_l2", 0.0),
-            elmo_dropout=settings.get("elmo_dropout", 0.5),
+            **mix_settings(settings),
             elmo_placement="both" if settings["elmo"] == "both" else "input",
             num_labels=len(labels),
             classifier_num_layers=1,

@@ -77,7 +77,6 @@ def measure(resources: Resources, settings: Settings) -> Measurement:
     model = FeaturesForQuestionAnswering(
         feature_config(
             features,
-            elmo_dropout=0.5,
             elmo_placement="both" if settings["elmo"] == "both" else "input",
             classifier_lstm_size=90,
             classifier_dropout=0.2,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments import ner, pos
-from experiments.mixing_tables import inputs, mixes, options, weights
+from experiments.mixing_tables import head_options, inputs, mixes, options, weights
 from experiments.senses import TESTS
 from experiments.tables import SEEDS, Cell, Results, Table, error_reduction, mean_of
 
@@ -30,6 +30,7 @@ def all_tables(results: Results) -> list[Table]:
         mixes(results),
         inputs(results),
         options(results),
+        head_options(results),
         weights(results),
         _cost(results),
         _adaptation(results),
