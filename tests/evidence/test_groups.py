@@ -128,8 +128,11 @@ def test_the_biLM_is_adapted_once(resources: Resources) -> None:  # noqa: N802
     rows = {row.name: row for row in all_rows(BUDGETS["tiny"])}
     result = measure(rows["adaptation-wnut17-10-spacy-input-seed0"], resources, command="c")
     assert result["metrics"]["heldout_perplexity"] > 1
+    assert result["metrics"]["heldout_perplexity_before"] > 1
     (folder,) = [path for path in (resources.cache / "adapted").iterdir() if path.is_dir()]
     changed = (folder / "model.safetensors").stat().st_mtime_ns
     assert resources.with_model(str(folder)).model_hash != resources.model_hash
     measure(rows["adaptation-wnut17-100-spacy-input-seed0"], resources, command="c")
     assert (folder / "model.safetensors").stat().st_mtime_ns == changed
+    measure(rows["adaptation-wnut17-10-spacy-input-once-seed0"], resources, command="c")
+    assert sum(path.is_dir() for path in (resources.cache / "adapted").iterdir()) == 2

@@ -22,6 +22,8 @@ TEXTS = {
 }
 # A short text: few streams, so that there are updates enough.
 OPTIONS: dict[str, Any] = {"streams": 8, "epochs": 3, "learning_rate": 0.0005, "dropout": 0.1}
+# One pass alone, which forgets less.
+ONCE: dict[str, Any] = {**OPTIONS, "epochs": 1}
 
 
 def rows(budget: Budget) -> list[Row]:
@@ -34,10 +36,12 @@ def rows(budget: Budget) -> list[Row]:
     ]
     found += [row for row in pos.probe_rows(budget, group=GROUP) if row.settings["task"] == "ewt"]
     found += [pos.tagger_row(budget, group=GROUP, corpus="ewt", percent=10, elmo="input", seed=seed) for seed in seeds]
-    return [_adapted(row) for row in found]
+    told = {"task": "wnut17", "percent": 10, "network": "spacy", "elmo": "input"}
+    once = [ner.row(budget, group=GROUP, seed=seed, variant="once", **told) for seed in seeds]
+    return [*(_adapted(row, OPTIONS) for row in found), *(_adapted(row, ONCE) for row in once)]
 
 
-def _adapted(row: Row) -> Row:
+def _adapted(row: Row, options: dict[str, Any]) -> Row:
     """The same row, measured with the biLM that is adapted to its text."""
 
     def measure(resources: Resources, settings: Settings) -> Measurement:
@@ -46,7 +50,7 @@ def _adapted(row: Row) -> Row:
         measured.metrics |= _perplexities(folder)
         return measured
 
-    settings = {**row.settings, "adaptation": OPTIONS}
+    settings = {**row.settings, "adaptation": options}
     data = tuple(dict.fromkeys((*row.data, *TEXTS[row.settings["task"]])))
     return Row(row.name, GROUP, settings, measure, data, minutes=row.minutes + 2)
 
@@ -56,7 +60,7 @@ def adapted_model(resources: Resources, task: str, options: dict[str, Any], most
     from hf_elmo.pretraining.adapt import adapt
     from hf_elmo.pretraining.adapt_options import parse_adapt_arguments
 
-    told = "-".join(str(options[name]) for name in OPTIONS)
+    told = "-".join(str(value) for value in options.values())
     folder = resources.cache / "adapted" / f"{task}-{resources.model_hash[:12]}-{told}-{most or 'all'}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -101,6 +105,7 @@ def _write_text(folder: Path, name: str, path: Path, most: int | None) -> Path:
 
 
 def _perplexities(folder: Path) -> dict[str, float]:
-    """Of the held-out text after the last update."""
+    """Of the held-out text before the first update and after the last, with the same softmax."""
     report = json.loads((folder / "heldout_perplexity.json").read_text(encoding="utf-8"))
-    return {"heldout_perplexity": report["eval_task_perplexity"]}
+    before = report["adaptation"]["start"]["task"]["perplexity"]
+    return {"heldout_perplexity_before": before, "heldout_perplexity": report["eval_task_perplexity"]}

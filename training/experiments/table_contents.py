@@ -214,21 +214,28 @@ def _cost(results: Results) -> Table:
 
 def _adaptation(results: Results) -> Table:
     rows: list[list[Cell]] = []
-    for label, metric, group, settings in (
+    for label, metric, group, settings, variant in (
         *(
             (
-                f"NER wnut17, {percent} %, {_NETWORKS[network]} (F1)",
+                f"NER wnut17, {percent} %, {_NETWORKS[network]}{', adapted in one pass' if variant else ''} (F1)",
                 "f1",
                 "ner",
                 {"task": "wnut17", "network": network, "percent": percent},
+                variant,
             )
-            for network, percent in (("spacy", 10), ("spacy", 100), ("crf", 100))
+            for network, percent, variant in (
+                ("spacy", 10, None),
+                ("spacy", 10, "once"),
+                ("spacy", 100, None),
+                ("crf", 100, None),
+            )
         ),
-        ("POS ewt, 10 %, spaCy's tagger", "accuracy", "pos", {"task": "ewt", "network": "spacy", "percent": 10}),
+        ("POS ewt, 10 %, spaCy's tagger", "accuracy", "pos", {"task": "ewt", "network": "spacy", "percent": 10}, None),
     ):
         compared = [
-            (where, {**settings, "elmo": elmo})
-            for where, elmo in ((group, "none"), (group, "input"), ("adaptation", "input"))
+            (group, {**settings, "elmo": "none"}),
+            (group, {**settings, "elmo": "input"}),
+            ("adaptation", {**settings, "elmo": "input", "variant": variant}),
         ]
         comparable = results.with_common_seeds(*compared)
         without, before, after = (comparable.mean(metric, where, **told) for where, told in compared)
