@@ -64,6 +64,8 @@ def load_language_model(
 
 def _find(name: str | Path | None, revision: str | None) -> tuple[str, dict[str, Any]]:
     """Where the model is, and its config.json."""
+    if name is not None and not str(name):
+        raise ValueError("model: got an empty name; expected a folder, an id on the Hugging Face Hub, or none at all.")
     source = str(default_model_path() if name is None else name)
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         raise OSError(

@@ -60,6 +60,7 @@ class BiLM(Shim):
         self.revision = revision
         self.save_weights = save_weights
         self._from_source: WeightsSnapshot | None = None
+        self._is_from_source = False
         self._embedder: ElmoEmbedder | None = None
         self._cached: CachedLayers | None = None
         self.max_words_per_batch = max_words_per_batch
@@ -128,11 +129,31 @@ class BiLM(Shim):
     @model.setter
     def model(self, model: ElmoModel) -> None:
         self._model = model.to(torch_device(self.device)).eval()  # type: ignore[arg-type]
+        self._is_from_source = False
         self.changed()
 
     def _take_from_source(self, model: ElmoModel) -> None:
         self.model = model
         self._from_source = WeightsSnapshot(model)
+        self._is_from_source = True
+
+    def forget(self) -> None:
+        """Load weights that came from the source from there again when they are next needed; others stay."""
+        if self._is_from_source:
+            self._model = None
+            self.changed()
+
+    def options(self) -> dict[str, Any]:
+        """What `build_elmo_model` is told to make another of these."""
+        return {
+            "name": self.name,
+            "revision": self.revision,
+            "max_words_per_batch": self.max_words_per_batch,
+            "precision": self.precision,
+            "device": self.device,
+            **self.cache_options._asdict(),
+            "save_weights": self.save_weights,
+        }
 
     @property
     def embedder(self) -> ElmoEmbedder:
@@ -209,6 +230,7 @@ class BiLM(Shim):
             save_weights=self.save_weights,
         )
         copied._model = copy.deepcopy(self._model)
+        copied._is_from_source = self._is_from_source
         return copied
 
     def finish_update(self, optimizer: Optimizer, *, lr_scale: float = 1.0) -> None:

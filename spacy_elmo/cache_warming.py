@@ -131,9 +131,12 @@ class CacheWarming:
         }
 
     def _store_dtype(self) -> str | None:
-        """That which `[initialize.components.elmo]` asks for."""
-        settings: dict[str, Any] = self.nlp.config["initialize"]["components"]
-        asked = [settings.get(name, {}).get("store_dtype") for name in self.bilms]
+        """That which `[initialize]` asks for."""
+        settings: dict[str, Any] = self.nlp.config["initialize"]
+        asked = [settings["components"].get(name, {}).get("store_dtype") for name in self.bilms]
+        before_init = settings["before_init"] or {}
+        if before_init.get("@callbacks") == "spacy_elmo.set_cache.v1":
+            asked.append(before_init.get("store_dtype"))
         return next((one for one in asked if one is not None), None)
 
 

@@ -17,7 +17,7 @@ from hf_elmo.embedder import ElmoEmbedder
 from spacy_elmo.doc_sentences import FloatArray, Rows, consume, is_whole_doc, sentence_rows, sentence_words
 from spacy_elmo.elmo_source import build_elmo_model
 from spacy_elmo.fine_tuning import FineTuning
-from spacy_elmo.handed_layers import HandedLayers, hand_out
+from spacy_elmo.handed_layers import HandedLayers, hand_out, handed_to
 from spacy_elmo.saved_weights import SavedWeights
 from spacy_elmo.vectors import set_hooks
 
@@ -102,8 +102,7 @@ class ElmoComponent(SavedWeights, Pipe):
             if revision is not None:
                 raise ValueError(f"revision: got {revision!r} beside a block `model`; expected it inside the block.")
         else:
-            name_or_path, model = model, build_elmo_model(model, revision)
-            model.attrs["replace_listener_cfg"] = partial(_model_block, name_or_path, revision)
+            model = build_elmo_model(model, revision)
         if frozen and (unfreeze_after is not None or learning_rate_factor != 1.0):
             raise ValueError(
                 f"got frozen = true with learning_rate_factor = {learning_rate_factor} and unfreeze_after = "
@@ -129,6 +128,8 @@ class ElmoComponent(SavedWeights, Pipe):
         )
         self.all_layers = all_layers
         self.set_vectors = set_vectors
+        # nlp.replace_listeners is to write the options too that stand next to `model`.
+        model.attrs["replace_listener_cfg"] = partial(_model_block, self.shim.options())
 
     def set_cache(self, **options: Any) -> None:
         """Change options of the cache, `cache_size`, `cache_dir`, `cache_dir_size` and `store_dtype`; None keeps one.
@@ -199,8 +200,12 @@ class ElmoComponent(SavedWeights, Pipe):
     ) -> None:
         """Load the weights, so that a wrong `model` shows before training starts.
 
+        A biLM that was trained since it was loaded from its source is loaded again.  Weights that came otherwise, by
+        `bilm` or with a saved pipeline, stay.
+
         In a configuration's `[initialize.components.elmo]` the options of the cache hold while the pipeline is trained;
-        the one that is saved has those of `[components.elmo]`.
+        the one that is saved has those of `[components.elmo]`.  spaCy passes over that block where the component is
+        sourced or among `frozen_components`; [`set_cache`][spacy_elmo.training_cache.set_cache] reaches it there too.
 
         Args:
             get_examples: not read.
@@ -213,9 +218,10 @@ class ElmoComponent(SavedWeights, Pipe):
         self.set_cache(
             cache_size=cache_size, cache_dir=cache_dir, cache_dir_size=cache_dir_size, store_dtype=store_dtype
         )
+        if self.fine_tuning is not None:
+            self.fine_tuning.restart(self.shim)
         self.model.initialize()
-        for listener in self.listeners:
-            listener.check_sizes(self.model)
+        self.check_listeners()
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the vectors of one doc."""
@@ -266,8 +272,12 @@ class ElmoComponent(SavedWeights, Pipe):
             doc._.elmo_layers = vectors.layers if self.all_layers else None
             if self.set_vectors:
                 set_hooks(doc)
-            if vectors.layers is not None and self.known_listeners:
+            if vectors.layers is not None and self.known_listeners and not self._learns_from(doc):
                 hand_out(doc, self.name, HandedLayers(vectors.layers))
+
+    def _learns_from(self, doc: Doc) -> bool:
+        """Whether the doc's layers wait for gradients: `annotating_components` may annotate it in that time."""
+        return self.fine_tuning is not None and self.fine_tuning.is_open(handed_to(doc, self.name))
 
     def _embed(self, sentences: list[list[str]]) -> Iterator[DocVectors]:
         """Per sentence the mix (words, width) and, if anyone wants them, the layers (words, layers, width)."""
@@ -327,6 +337,6 @@ def _collect(stream: Iterable[Doc], *, max_docs: int, max_words: int) -> Iterato
         yield docs
 
 
-def _model_block(name: str | None, revision: str | None, model: Any, listener: Any) -> dict[str, Any]:
-    """The block that `nlp.replace_listeners` writes in a listener's place where there was only a name."""
-    return {"@architectures": "spacy_elmo.ElmoModel.v1", "name": name, "revision": revision}
+def _model_block(options: dict[str, Any], model: Any, listener: Any) -> dict[str, Any]:
+    """The block that `nlp.replace_listeners` writes in a listener's place."""
+    return {"@architectures": "spacy_elmo.ElmoModel.v1", **options}

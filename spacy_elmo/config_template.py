@@ -97,7 +97,7 @@ def build_config(
                 "batcher": _batcher(gpu=gpu),
                 "optimizer": {"@optimizers": "Adam.v1", "learn_rate": 0.001},
             },
-            "initialize": {"components": {} if fine_tune else {"elmo": _cache()}},
+            "initialize": {} if fine_tune else {"before_init": _cache()},
         }
     )
     filled = load_model_from_config(config, auto_fill=True).config
@@ -182,7 +182,12 @@ def _batcher(*, gpu: bool) -> Block:
 
 
 def _cache() -> Block:
-    return {"cache_size": _GIGABYTE, "cache_dir": "${paths.elmo_cache}", "store_dtype": "float32"}
+    return {
+        "@callbacks": "spacy_elmo.set_cache.v1",
+        "cache_size": _GIGABYTE,
+        "cache_dir": "${paths.elmo_cache}",
+        "store_dtype": "float32",
+    }
 
 
 def _lines(config: Config) -> Iterator[str]:
@@ -204,7 +209,7 @@ def _section_comments(config: Config, section: str) -> list[str]:
         return _FROZEN if config["components"]["elmo"]["frozen"] else _FINE_TUNED
     if section == "training":
         return _WITH_SENTENCIZER if config["training"]["annotating_components"] else _WHOLE_DOCS
-    if section == "initialize.components.elmo":
+    if section == "initialize.before_init":
         return _CACHE
     parts = section.split(".")
     if len(parts) < 3 or parts[0] != "components":

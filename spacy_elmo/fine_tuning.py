@@ -42,6 +42,22 @@ class FineTuning:
         self._batch: TrainingBatch | None = None
         self._waiting: Callable[[], None] | None = None  # a step to be taken once the batch's gradients are there
 
+    def restart(self, bilm: BiLM) -> None:
+        """Begin anew: at step 0, with the weights of the biLM's source if training has changed them.
+
+        Raises:
+            ValueError: `unfreeze_after` lists more layers than there are.
+        """
+        self._batch = self._waiting = None
+        if self.steps:
+            bilm.forget()
+        self.steps = 0
+        self.unfreeze(bilm.model)
+
+    def is_open(self, handed: HandedLayers | None) -> bool:
+        """Whether gradients of these layers may still come."""
+        return handed is not None and handed.batch is not None and handed.batch is self._batch
+
     def read(
         self,
         bilm: BiLM,

@@ -61,12 +61,11 @@ class ElmoListener(Model[InT, OutT]):
     def link(self, upstream: "Upstream", component_name: str) -> None:
         """Remember who computes the layers, and whom this listener belongs to.
 
-        Raises:
-            ValueError: the sizes differ.
+        Sizes are not compared yet: a saved pipeline is linked before its own weights are read, and with `"*"` a nearer
+        component may be linked after this one.
         """
         self._upstream = UpstreamLink(upstream)
         self.component_name = component_name
-        self.check_sizes(upstream.model)
 
     def unlink(self) -> None:
         """Forget the upstream component."""
@@ -97,7 +96,8 @@ class ElmoListener(Model[InT, OutT]):
     def _misfit(self, sizes: Sequence[int | None]) -> str:
         return (
             f"{self.where}: got {sizes[1]} layers of width {sizes[0]} from upstream; expected {self.get_dim('nL')} of "
-            f"width {self.get_dim('nO')}. Set width = {sizes[0]} and layers = {sizes[1]} in its block."
+            f"width {self.get_dim('nO')}. Set width = {sizes[0]} and layers = {sizes[1]} in its block, or upstream to "
+            "the name of the component whose layers it is to have."
         )
 
     def _copy(self, seen: dict[int, Any] | None = None) -> "ElmoListener":

@@ -61,7 +61,7 @@ class SavedWeights(Upstream):
         Raises:
             FileNotFoundError: the folder is not there.
             OSError: weights that are referred to are not there.
-            ValueError: weights that are referred to have changed.
+            ValueError: weights that are referred to have changed; the layers have other sizes than listeners expect.
         """
         if _FOLDER in exclude:
             return self
@@ -76,6 +76,7 @@ class SavedWeights(Upstream):
                 f"exclude=[{self.name!r}] and add the component anew."
             )
         self.bilm = load_model(folder)
+        self.check_listeners()
         return self
 
     def _load_reference(self, read: Callable[[], WeightsReference]) -> None:
@@ -84,6 +85,7 @@ class SavedWeights(Upstream):
         except (OSError, ValueError) as error:
             raise type(error)(f"component {self.name!r}: {error}") from error
         self._set_sizes()
+        self.check_listeners()
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """The configuration and weights, as the two files of a Hugging Face folder; or a reference to them."""
@@ -103,6 +105,7 @@ class SavedWeights(Upstream):
         except (OSError, ValueError) as error:
             raise type(error)(f"component {self.name!r}: {error}") from error
         self._set_sizes()
+        self.check_listeners()
         return self
 
     def _set_sizes(self) -> None:

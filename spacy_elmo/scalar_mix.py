@@ -80,7 +80,7 @@ def mix_weights(mix: Model[InT, OutT]) -> Floats1d:
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
-    """Allocate w and γ for the layers there are, unless they are there already."""
+    """Set w and γ to where they start, for the layers there are; anew each time, as spaCy's own layers do."""
     layers = model.attrs["layers"]
     if X:
         available, width = X[0].shape[1:]
@@ -93,9 +93,8 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     else:
         return
     count = available if layers is None else len(layers)
-    if not model.has_param("W") or model.get_param("W").shape != (count,):
-        model.set_param("W", model.ops.alloc1f(count))
-        model.set_param("gamma", model.ops.alloc1f(1) + 1)
+    model.set_param("W", model.ops.alloc1f(count))
+    model.set_param("gamma", model.ops.alloc1f(1) + 1)
 
 
 def forward(model: Model[InT, OutT], docs: InT, is_train: bool) -> tuple[OutT, Callable[[OutT], InT]]:

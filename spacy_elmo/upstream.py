@@ -97,13 +97,25 @@ class Upstream:
         listener.unlink()
         return True
 
+    def check_listeners(self) -> None:
+        """Raise a ValueError unless the layers are of the sizes that this pipeline's listeners expect."""
+        for listener in self.listeners:
+            if listener.upstream is self:  # with "*" a nearer component may have been linked since
+                listener.check_sizes(self.model)
+
     def find_listeners(self, component: Any) -> None:
-        """Add every listener in another component's model that names this one, or any."""
+        """Add every listener in another component's model that names this one, or any.
+
+        Raises:
+            ValueError: a listener stands where one vector a token is expected.
+        """
         model = getattr(component, "model", None)
         if not isinstance(model, Model):
             return
         for node in model.walk():
             if isinstance(node, ElmoListener) and node.upstream_name in (ANY, self.name):
+                if model.has_ref("tok2vec") is True and model.get_ref("tok2vec") is node:
+                    raise ValueError(_unmixed(component.name))
                 self.add_listener(node, component.name)
 
     def update(
@@ -152,3 +164,11 @@ class Upstream:
         """Exchange the biLM's parameters for an optimizer's averages, for as long as spaCy does not go on."""
         with self.model.use_params(params):
             yield
+
+
+def _unmixed(component_name: str) -> str:
+    return (
+        f"component {component_name!r}: got spacy_elmo.ElmoListener.v1 as its tok2vec, which gives every layer; "
+        'expected one vector a token: let the listener be the `source` of "spacy_elmo.MixedElmo.v1", or of '
+        '"spacy_elmo.ElmoTok2Vec.v1".'
+    )

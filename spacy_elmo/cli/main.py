@@ -1,6 +1,7 @@
 """`python -m spacy_elmo`: a command, or without one the demonstration."""
 
 import argparse
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,11 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or the [demonstration][spacy_elmo.demo]; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] not in COMMANDS and " " not in given[0]:
+        meant = difflib.get_close_matches(given[0].lower().replace("_", "-"), COMMANDS, n=1, cutoff=0.75)
+        if meant:
+            print(f"spacy_elmo: got {given[0]!r}; expected a command, such as {meant[0]}.", file=sys.stderr)
+            return 2
     if not given or given[0] not in COMMANDS:
         from spacy_elmo import demo
 

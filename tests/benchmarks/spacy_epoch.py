@@ -127,7 +127,7 @@ def configs(corpus: Path, arguments: argparse.Namespace, cache_dir: Path) -> dic
     )
     in_folder = {"cache_size": 0, "cache_dir": str(cache_dir)}
     options = in_folder if arguments.cache == "folder" else {"cache_size": arguments.cache_size, "cache_dir": None}
-    on_elmo["initialize"]["components"]["elmo"].update(options, store_dtype=arguments.store_dtype)
+    on_elmo["initialize"]["before_init"].update(options, store_dtype=arguments.store_dtype)
     plain = on_elmo.copy()
     tok2vec = plain["components"]["ner"]["model"]["tok2vec"]
     plain["components"] = {"ner": plain["components"]["ner"]}
@@ -138,7 +138,7 @@ def configs(corpus: Path, arguments: argparse.Namespace, cache_dir: Path) -> dic
     }
     plain["nlp"]["pipeline"] = ["ner"]
     plain["training"]["annotating_components"] = []
-    plain["initialize"]["components"] = {}
+    plain["initialize"]["before_init"] = None
     for config in (plain, on_elmo):
         config["paths"].update(train=str(corpus), dev=str(corpus))
     return {WITHOUT: plain, WITH: on_elmo}

@@ -33,8 +33,9 @@ KINDS = (
     "sentences-nli-none-seed0",
     "qa-squad-input-seed0",
     "mixing-conll03-10-crf-input-token-noglove-seed0",
-    "mixing-nli-input-average-seed0",
-    "mixing-sst5-input-nodropout-seed0",
+    "sentences-nli-input-nodropout-seed0",
+    "qa-squad-input-nodropout-seed0",
+    "mixing-sst5-input-nonorm-seed0",
     "mixing-conll03-10-spacy-input-layers01-seed0",
     "cost-elmo",
 )

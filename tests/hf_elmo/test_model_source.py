@@ -92,3 +92,8 @@ def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(OSError, match=r"model\.safetensors"):
         load_model(tmp_path)
+
+
+def test_an_empty_name_is_no_folder() -> None:
+    with pytest.raises(ValueError, match="got an empty name"):
+        load_model("")

@@ -64,11 +64,11 @@ def test_options_are_where_they_belong(tiny_folder):
     assert plain["components"]["elmo"]["frozen"] is True
     assert plain["components"]["elmo"]["model"]["name"] == str(tiny_folder)
     assert plain["components"]["ner"]["model"]["tok2vec"]["output_mix"] is None
-    assert plain["initialize"]["components"]["elmo"]["cache_size"] == 10**9
+    assert plain["initialize"]["before_init"]["cache_size"] == 10**9
     assert build(output_mix=True)["components"]["ner"]["model"]["tok2vec"]["output_mix"]["@layers"]
     tuned = build(fine_tune=True)
     assert tuned["components"]["elmo"]["frozen"] is False
-    assert "elmo" not in tuned["initialize"]["components"]
+    assert tuned["initialize"]["before_init"] is None
     assert "elmo_cache" not in tuned["paths"]
     assert build(gpu=True)["components"]["elmo"]["model"]["device"] == "cuda"
     assert build_config(pipeline=["ner"], lang="de")["nlp"]["lang"] == "de"
@@ -97,7 +97,7 @@ def test_comments_stand_before_what_they_speak_of(tiny_folder):
         r"# .*own mix of the layers.*\n\[components\.ner\.model\.tok2vec\.input_mix\]",
         r"# Another mix.*\n\[components\.ner\.model\.tok2vec\.output_mix\]",
         r"# The sentencizer annotates in training too.*\n\[training\]",
-        r"# .*every sentence once.*\n#.*\n\[initialize\.components\.elmo\]",
+        r"# .*every sentence once.*\n#.*\n\[initialize\.before_init\]",
         r"# Less saves memory\nmax_words_per_batch = 4096",
     ):
         assert re.search(expected, text), expected

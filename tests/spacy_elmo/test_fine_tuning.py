@@ -284,3 +284,56 @@ def test_more_layers_than_there_are(make_nlp):
     examples = make_examples(nlp)
     with pytest.raises(ValueError, match="unfreeze_after: got 4 entries; expected at most 3"):
         train(nlp, examples, initialize(nlp, examples), steps=1)
+
+
+def test_it_may_annotate_while_it_learns(make_nlp):
+    """spaCy annotates after the component's update, and before those who listen have learnt from it."""
+    nlp = shared_nlp(make_nlp, "tagger", frozen=False)
+    examples = make_examples(nlp)
+    optimizer = initialize(nlp, examples)
+    wake(nlp)
+    before = state_of(nlp)
+    losses = train(nlp, examples, optimizer, steps=1, annotates=["elmo"])
+    assert losses[0]["elmo"] > 0
+    assert min(moved(nlp, before)) > 0
+    doc = examples[0].predicted
+    nlp.get_pipe("elmo")(doc)  # the batch is done: what is handed out now is what is computed now
+    assert handed_to(doc, "elmo").batch is None
+
+
+def test_initialising_again_begins_anew(make_nlp):
+    nlp = shared_nlp(make_nlp, "tagger", frozen=False, unfreeze_after=[0, 2])
+    elmo, examples = nlp.get_pipe("elmo"), make_examples(nlp)
+
+    def run():
+        optimizer = initialize(nlp, examples)
+        start = state_of(nlp)
+        wake(nlp)
+        train(nlp, examples, optimizer, steps=4)
+        return start, state_of(nlp), elmo.fine_tuning.steps
+
+    (start, end, steps), (start_again, _, steps_again) = run(), run()
+    assert any(not torch.equal(start[name], end[name]) for name in start)
+    assert all(torch.equal(start[name], start_again[name]) for name in start)
+    assert steps == steps_again == 4
+
+
+def test_initialising_keeps_weights_that_came_otherwise(make_nlp, tmp_path):
+    nlp = shared_nlp(make_nlp, "tagger", frozen=False)
+    examples = make_examples(nlp)
+    initialize(nlp, examples)
+    given = nlp.get_pipe("elmo").bilm
+    for parameter in given.parameters():
+        parameter.data *= 0.5
+    nlp.get_pipe("elmo").bilm = given
+    wake(nlp)
+    train(nlp, examples, nlp.resume_training(), steps=2)
+    trained = state_of(nlp)
+    initialize(nlp, examples)
+    assert all(torch.equal(trained[name], value) for name, value in state_of(nlp).items())
+
+
+def test_more_steps_than_layers_show_before_training(make_nlp):
+    nlp = shared_nlp(make_nlp, "tagger", frozen=False, unfreeze_after=[0] * (LAYERS + 1))
+    with pytest.raises(ValueError, match=f"got {LAYERS + 1} entries; expected at most {LAYERS}"):
+        initialize(nlp, make_examples(nlp))

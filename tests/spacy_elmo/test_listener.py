@@ -1,5 +1,6 @@
 import copy
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import spacy
 import srsly
 from spacy.training import Example
 
+from hf_elmo import ElmoConfig, ElmoModel
 from spacy_elmo.elmo_source import bilm_of
 from spacy_elmo.handed_layers import handed_to
 from spacy_elmo.listener import ElmoListener, build_elmo_listener
@@ -152,13 +154,69 @@ def test_without_anyone_to_ask_there_is_a_warning():
 # Sizes and names
 
 
-def test_other_sizes_are_named_when_the_pipeline_is_built(make_nlp):
-    with pytest.raises(ValueError, match=f"Set width = {WIDTH} and layers = {LAYERS}"):
-        add_consumer(make_nlp(), "tagger", mixed_block({**LISTENER, "width": WIDTH + 1}))
-    with pytest.raises(ValueError, match=f"got {LAYERS} layers of width {WIDTH}"):
-        add_consumer(make_nlp(), "tagger", mixed_block({**LISTENER, "layers": 2}))
+@pytest.mark.parametrize("wrong", [{"width": WIDTH + 1}, {"layers": 2}])
+def test_other_sizes_are_named_before_training(make_nlp, wrong):
+    nlp = make_nlp()
+    add_consumer(nlp, "tagger", mixed_block({**LISTENER, **wrong}))
+    with pytest.raises(ValueError, match=f"got {LAYERS} layers of width {WIDTH}.*Set width = {WIDTH} and layers = "):
+        nlp.initialize(lambda: make_examples(nlp))
     with pytest.raises(ValueError, match="got width = 0"):
         build_elmo_listener(width=0, layers=3)
+
+
+@pytest.fixture
+def wider(tiny_folder):
+    """As the tiny model, with wider layers."""
+    config = ElmoConfig.from_pretrained(tiny_folder)
+    config.projection_size = WIDTH
+    return ElmoModel(config)
+
+
+@pytest.mark.parametrize("way", ["disk", "bytes"])
+def test_a_saved_pipeline_does_not_mind_what_its_source_has_become(tagged_nlp, tiny_folder, wider, tmp_path, way):
+    """Its own weights are read after its components have been linked."""
+    source = tmp_path / "source"
+    shutil.copytree(tiny_folder, source)
+    tagged_nlp.config["components"]["elmo"]["model"] = str(source)
+    expected = scores(tagged_nlp, [tagged_nlp("a word")])
+    tagged_nlp.to_disk(tmp_path / "saved")
+    config, saved = tagged_nlp.config, tagged_nlp.to_bytes()
+    shutil.rmtree(source)
+    wider.save_pretrained(source)
+    if way == "disk":
+        loaded = spacy.load(tmp_path / "saved", config={"components.elmo.model": str(source)})
+    else:
+        config["components"]["elmo"]["model"] = str(source)
+        loaded = spacy.util.load_model_from_config(config).from_bytes(saved)
+    np.testing.assert_array_equal(scores(loaded, [loaded("a word")])[0], expected[0])
+
+
+def test_saved_weights_of_other_sizes_are_named(tagged_nlp, wider, tmp_path):
+    tagged_nlp.to_disk(tmp_path)
+    wider.save_pretrained(tmp_path / "elmo" / "model")
+    with pytest.raises(ValueError, match=f"got {LAYERS} layers of width {2 * WIDTH}"):
+        spacy.load(tmp_path)
+
+
+def test_two_bilms_of_different_sizes(make_nlp, wider, tmp_path):
+    """With "*" each listener has the nearest one before it, whatever the one before that gives."""
+    nlp = make_nlp()
+    add_consumer(nlp, "tagger", mixed_block(LISTENER))
+    wider.save_pretrained(tmp_path)
+    nlp.add_pipe("elmo", name="wider", config={"model": str(tmp_path)})
+    add_consumer(nlp, "senter", mixed_block({**LISTENER, "width": 2 * WIDTH}))
+    examples = make_examples(nlp)
+    losses = train(nlp, examples, initialize(nlp, examples), steps=3)
+    assert losses[-1]["senter"] < losses[0]["senter"]
+    assert losses[-1]["tagger"] < losses[0]["tagger"]
+
+
+def test_a_listener_that_nothing_mixes_is_refused(make_nlp):
+    nlp = make_nlp()
+    with pytest.raises(
+        ValueError, match=r"component 'tagger': got spacy_elmo.ElmoListener.v1 as its tok2vec.*`source`"
+    ):
+        add_consumer(nlp, "tagger", LISTENER)
 
 
 def test_listeners_hear_the_component_they_name(make_nlp, tiny_folder):
@@ -272,6 +330,21 @@ def test_replaced_listeners_give_the_same(make_nlp, tiny_folder, tmp_path, form,
     loaded = spacy.load(tmp_path)
     np.testing.assert_array_equal(scores(loaded, [loaded.make_doc("a word")])[0], expected)
     assert loaded.get_pipe("elmo").listening_components == ["ner"]
+
+
+@pytest.mark.parametrize("form", ["name", "block"])
+def test_replaced_listeners_keep_the_components_options(make_nlp, tiny_folder, tmp_path, form):
+    folder = str(tiny_folder)
+    options = {"max_words_per_batch": 77, "precision": "bf16", "store_dtype": "float16", "save_weights": False}
+    model = folder if form == "name" else {"@architectures": "spacy_elmo.ElmoModel.v1", "name": folder}
+    nlp = make_nlp(model=model, **options)
+    add_consumer(nlp, "tagger", mixed_block(LISTENER))
+    initialize(nlp, make_examples(nlp))
+    nlp.replace_listeners("elmo", "tagger", ["model.tok2vec.source"])
+    nlp.to_disk(tmp_path)
+    for pipeline in (nlp, spacy.load(tmp_path)):
+        (source,) = [node for node in pipeline.get_pipe("tagger").model.walk() if node.name == "elmo_model"]
+        assert options.items() <= bilm_of(source).options().items()
 
 
 def test_listeners_are_replaced_when_a_component_is_sourced(make_nlp, tmp_path):

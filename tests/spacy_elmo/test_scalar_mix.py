@@ -196,3 +196,15 @@ def test_a_layer_that_the_bilm_does_not_have_is_named():
 def test_it_is_registered(kind):
     mix = registry.resolve({"mix": {kind: "spacy_elmo.ScalarMix.v1", "layers": [1, 2]}})["mix"]
     assert mix.attrs["layers"] == [1, 2]
+
+
+def test_initialising_again_begins_anew():
+    """As spaCy's own layers do: a second training, or fold, must not start where the first one ended."""
+    mix = build_scalar_mix()
+    layers = [np.random.default_rng(0).normal(size=(4, 3, 6)).astype("f")]
+    mix.initialize(X=layers)
+    mix.set_param("W", np.array([1.0, 2.0, 3.0], dtype="f"))
+    mix.set_param("gamma", np.array([4.0], dtype="f"))
+    mix.initialize(X=layers)
+    np.testing.assert_array_equal(mix_weights(mix), np.full(3, 1 / 3, dtype="f"))
+    assert mix.get_param("gamma").tolist() == [1.0]

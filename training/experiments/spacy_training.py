@@ -80,14 +80,15 @@ def spacy_config(task: str, resources: Resources, *, elmo: str, seed: int, epoch
     tok2vec = config["components"][task]["model"]["tok2vec"]
     if elmo == "none":
         config["nlp"]["pipeline"].remove("elmo")
-        del config["components"]["elmo"], config["initialize"]["components"]["elmo"], config["paths"]["elmo_cache"]
+        del config["components"]["elmo"], config["paths"]["elmo_cache"]
+        config["initialize"]["before_init"] = None
         config["components"][task]["model"]["tok2vec"] = {
             "@architectures": "spacy.Tok2Vec.v2",
             "embed": tok2vec["embed"],
             "encode": tok2vec["encode"],
         }
     else:
-        config["initialize"]["components"]["elmo"].update(
+        config["initialize"]["before_init"].update(
             cache_size=_CACHE_BYTES, cache_dir_size=LAYER_FOLDER_BYTES, store_dtype=STORE_DTYPE
         )
         for place in ("input_mix", "output_mix"):

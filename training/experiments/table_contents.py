@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from experiments import ner, pos
+from experiments.classification import NO_DROPOUT
 from experiments.mixing_tables import head_options, inputs, mixes, options, weights
 from experiments.senses import TESTS
-from experiments.tables import SEEDS, Cell, Results, Table, error_reduction, mean_of
+from experiments.tables import SEEDS, Cell, Mean, Results, Table, error_reduction, mean_of
 
 # What stands for a row in the list of all, the first that it has.
 _SCORES = ("f1", "accuracy", "average_all", "average_test", "average")
@@ -41,28 +42,29 @@ def all_tables(results: Results) -> list[Table]:
 def gains(results: Results) -> Table:
     """Every pair of rows without and with ELMo."""
     rows: list[list[Cell]] = []
-    for label, metric, group, settings in _pairs():
+    for label, metric, group, settings, variant in _pairs():
         without = results.mean(metric, group, elmo="none", **settings)
-        with_elmo = results.mean(metric, group, elmo="input", **settings)
+        with_elmo = results.mean(metric, group, elmo="input", variant=variant, **settings)
         if without is not None and with_elmo is not None:
             rows.append([label, without, with_elmo, error_reduction(without, with_elmo)])
     return Table("gains", ["task", "without ELMo", "with ELMo", "error reduction"], rows, SEEDS)
 
 
-def _pairs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """What the pairs are called, their metric, their group and their settings."""
+def _pairs() -> Iterator[tuple[str, str, str, dict[str, Any], str | None]]:
+    """What the pairs are called, their metric, their group, their settings, and the variant with ELMo."""
     for percent in (100, 10, 1):
         for task in ner.FILES:
             for network, name in _NETWORKS.items():
                 settings = {"task": task, "network": network, "percent": percent}
-                yield f"NER {task}, {percent} %, {name} (F1)", "f1", "ner", settings
+                yield f"NER {task}, {percent} %, {name} (F1)", "f1", "ner", settings, None
     for percent in (100, 10):
         for corpus in pos.FILES:
             settings = {"task": corpus, "network": "spacy", "percent": percent}
-            yield f"POS {corpus}, {percent} %, spaCy's tagger (accuracy)", "accuracy", "pos", settings
-    for task, label in (("sst5", "SST-5"), ("nli", "SNLI, part of dev")):
-        yield f"{label}, biattentive network (accuracy)", "accuracy", "sentences", {"task": task}
-    yield "SQuAD, part of dev, attention flow (F1)", "f1", "qa", {"task": "squad"}
+            yield f"POS {corpus}, {percent} %, spaCy's tagger (accuracy)", "accuracy", "pos", settings, None
+    for variant, how in ((None, ""), (NO_DROPOUT["variant"], ", no dropout of ELMo")):
+        for task, label in (("sst5", "SST-5"), ("nli", "SNLI, part of dev")):
+            yield f"{label}, biattentive network{how} (accuracy)", "accuracy", "sentences", {"task": task}, variant
+        yield f"SQuAD, part of dev, attention flow{how} (F1)", "f1", "qa", {"task": "squad"}, variant
 
 
 def _ner(results: Results) -> Table:
@@ -177,20 +179,36 @@ def _neighbours(results: Results) -> Table:
 def _sentences(results: Results) -> Table:
     rows: list[list[Cell]] = []
     for task, label in (("sst5", "SST-5"), ("nli", "SNLI, part of dev")):
-        scores = [results.mean("accuracy", "sentences", task=task, elmo=elmo) for elmo in _PLACES]
+        scores = _by_way(results, "accuracy", "sentences", task)
         if any(score is not None for score in scores):
-            rows.append([label, *scores, error_reduction(scores[0], scores[1])])
-    columns = ["task", "without", "ELMo at input", "input and output", "error reduction"]
-    return Table("sentences", columns, rows, "Accuracy in percent; mean ± standard deviation (number of seeds).")
+            rows.append([label, *scores])
+    note = "Accuracy in percent; mean ± standard deviation (number of seeds)."
+    return Table("sentences", ["task", *(heading for heading, _ in _WAYS)], rows, note)
+
+
+# What stands beside each other for the heads of sentences and of questions.
+_WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("without", {"elmo": "none"}),
+    ("ELMo at input", {"elmo": "input"}),
+    ("input, no dropout of ELMo", {"elmo": "input", "variant": NO_DROPOUT["variant"]}),
+    ("input and output", {"elmo": "both"}),
+)
+
+
+def _by_way(results: Results, metric: str, group: str, task: str) -> list[Mean | None]:
+    """Scores over the seeds that all ways have."""
+    compared = [(group, {"task": task, **told}) for _, told in _WAYS]
+    comparable = results.with_common_seeds(*compared)
+    return [comparable.mean(metric, where, **told) for where, told in compared]
 
 
 def _qa(results: Results) -> Table:
     rows: list[list[Cell]] = []
     for metric, label in (("f1", "F1"), ("exact", "exact match")):
-        scores = [results.mean(metric, "qa", task="squad", elmo=elmo) for elmo in _PLACES]
+        scores = _by_way(results, metric, "qa", "squad")[:-1]
         if any(score is not None for score in scores):
-            rows.append([label, *scores, error_reduction(scores[0], scores[1])])
-    return Table("qa", ["measure", "without", "ELMo at input", "input and output", "error reduction"], rows)
+            rows.append([label, *scores])
+    return Table("qa", ["measure", *(heading for heading, _ in _WAYS[:-1])], rows)
 
 
 def _cost(results: Results) -> Table:

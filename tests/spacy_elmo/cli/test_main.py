@@ -29,6 +29,12 @@ def test_anything_else_is_the_demonstration(tiny_folder, capsys):
     assert '"bank", 2 occurrences' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("given", "meant"), [("wieghts", "weights"), ("init_config", "init-config")])
+def test_a_misspelt_command_is_no_text(capsys, given, meant):
+    assert main([given, "somewhere"]) == 2
+    assert f"got {given!r}; expected a command, such as {meant}." in capsys.readouterr().err
+
+
 def test_the_module_runs_a_command():
     done = subprocess.run(
         [sys.executable, "-m", "spacy_elmo", "weights", "no such pipeline"],
