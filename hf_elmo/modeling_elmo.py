@@ -185,6 +185,15 @@ class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
         model.freeze_as_configured()
         return (model, report) if report_wanted else model
 
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """As in the base class.
+
+        Raises:
+            ValueError: an option of the configuration outside its range; then nothing is written.
+        """
+        self.config.check()
+        super().save_pretrained(*args, **kwargs)
+
     def freeze_as_configured(self) -> None:
         """Stop training what the configuration says is not trained."""
         for module in self.modules():

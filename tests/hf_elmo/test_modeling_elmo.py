@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -291,3 +292,28 @@ def test_there_are_no_word_embeddings_to_resize() -> None:
 def test_a_batch_without_any_word_is_zero(norm: str) -> None:
     output = random_model(mix_layer_norm=norm)(torch.zeros(2, 3, 50, dtype=torch.long))
     assert not output.last_hidden_state.any()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("mix_layer_norm", "tokens"),
+        ("mix_layers", [5]),
+        ("mix_layers", [-1]),
+        ("initial_state", "cold"),
+        ("mix_l2", -1),
+    ],
+)
+def test_a_wrong_option_is_refused_by_from_pretrained(tmp_path: Path, option: str, value: Any) -> None:
+    random_model().save_pretrained(tmp_path)
+    for load in (ElmoModel.from_pretrained, AutoModel.from_pretrained):
+        with pytest.raises(ValueError, match=f"^{option}: got "):
+            load(tmp_path, **{option: value})
+
+
+def test_a_wrong_option_is_refused_by_save_pretrained_before_anything_is_written(tmp_path: Path) -> None:
+    model = random_model()
+    model.config.pooling = "average"
+    with pytest.raises(ValueError, match=r"^pooling: got 'average'"):
+        model.save_pretrained(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
