@@ -19,7 +19,7 @@ from hf_elmo.auto_map import FoundByAutoMap
 from hf_elmo.character_cnn import CharacterCNN, Highway
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.initial_state import ElmoState, InitialState
-from hf_elmo.lm_head import LMHead
+from hf_elmo.lm_head import LMHead, check_word_ids
 from hf_elmo.loaded_weights import (
     bilm_weights,
     readable_weights,
@@ -444,7 +444,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             labels, backward_labels (B, T)
 
         Raises:
-            ValueError: backward ids without backward labels or the reverse; an argument of another shape.
+            ValueError: backward ids without backward labels or the reverse; an argument of another shape; a label that
+                is no word of the vocabulary.
         """
         if labels is not None and (backward_character_ids is None) != (backward_labels is None):
             raise ValueError(
@@ -452,6 +453,9 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 f"of its own; got backward_character_ids {_presence(backward_character_ids)} and backward_labels "
                 f"{_presence(backward_labels)}."
             )
+        for name, ids in (("labels", labels), ("backward_labels", backward_labels)):
+            if ids is not None:
+                check_word_ids(name, ids, shape=character_ids.shape[:2], vocab_size=self.config.vocab_size)
         if state is None:
             state = self.elmo.initial_state(character_ids.shape[0], like=next(self.elmo.parameters()))
         output = self.elmo(

@@ -317,3 +317,26 @@ def test_a_wrong_option_is_refused_by_save_pretrained_before_anything_is_written
     with pytest.raises(ValueError, match=r"^pooling: got 'average'"):
         model.save_pretrained(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[1, 30]], r"labels: got 30; expected word ids below vocab_size = 30"),
+        ([[1, 2, 3]], r"labels: got shape \(1, 3\); expected \(1, 2\)"),
+        ([1, 2], r"labels: got shape \(2,\); expected \(1, 2\)"),
+    ],
+)
+@pytest.mark.parametrize("training", [True, False])
+def test_labels_that_are_no_words_are_refused(labels: list[Any], message: str, training: bool) -> None:
+    model = random_lm().train(training)
+    character_ids = ids([[]])[0]  # (1, 2, C)
+    with pytest.raises(ValueError, match="^" + message):
+        model(character_ids, labels=torch.tensor(labels))
+    with pytest.raises(ValueError, match="^backward_" + message):
+        model(
+            character_ids,
+            labels=torch.tensor([[-1, 29]]),
+            backward_character_ids=character_ids,
+            backward_labels=torch.tensor(labels),
+        )
