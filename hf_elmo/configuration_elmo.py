@@ -1,9 +1,11 @@
 """Configuration of ELMo: every option of the original's options.json, under transformers' names."""
 
+import contextlib
 import difflib
 import functools
 import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -42,16 +44,22 @@ _TRANSFORMERS_KEYS = frozenset(
 )
 
 
-def _raising_value_errors(cls: type["ElmoConfig"]) -> type["ElmoConfig"]:
+@contextlib.contextmanager
+def _value_errors() -> Iterator[None]:
     """A value out of range is a ValueError of one line; the strict dataclass's own error is neither."""
+    try:
+        yield
+    except StrictDataclassError as error:
+        raise ValueError(str(error.__cause__ or error)) from error
+
+
+def _raising_value_errors(cls: type["ElmoConfig"]) -> type["ElmoConfig"]:
     strict_init = cls.__init__
 
     @functools.wraps(strict_init)
     def init(self: "ElmoConfig", *args: Any, **kwargs: Any) -> None:
-        try:
+        with _value_errors():
             strict_init(self, *args, **kwargs)
-        except StrictDataclassError as error:
-            raise ValueError(str(error.__cause__ or error)) from error
 
     cls.__init__ = init  # type: ignore[method-assign]
     return cls
@@ -203,8 +211,37 @@ class ElmoConfig(FoundByAutoMap, PreTrainedConfig):
             )
         return content, unused
 
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """As in the base class, but options given beside the file are checked like those in it.
+
+        Raises:
+            ValueError: a value outside its range, or of another type.
+        """
+        # The base class sets them one by one on a configuration that is checked already.
+        own = cls.__dataclass_fields__.keys() - PreTrainedConfig.__dataclass_fields__.keys()
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in own}
+        with _value_errors():
+            result: Any = super().from_dict({**config_dict, **given}, **kwargs)
+        (result[0] if kwargs.get("return_unused_kwargs") else result).check()
+        return result
+
+    def check(self) -> None:
+        """Check every option, as it was set since.
+
+        Raises:
+            ValueError: a value outside its range.
+        """
+        with _value_errors():
+            self.validate()
+
     def save_pretrained(self, save_directory: str | os.PathLike[str], push_to_hub: bool = False, **kwargs: Any) -> None:
-        """As in the base class, and beside config.json the file by which `trust_remote_code=True` finds the classes."""
+        """As in the base class, and beside config.json the file by which `trust_remote_code=True` finds the classes.
+
+        Raises:
+            ValueError: an option outside its range; then nothing is written.
+        """
+        self.check()
         save_directory = os.fspath(save_directory)
         self.auto_map = model_auto_map(getattr(self, "auto_map", None))
         if not os.path.isfile(save_directory):  # the base class says what is wrong with a file

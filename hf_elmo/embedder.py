@@ -41,6 +41,7 @@ class ElmoEmbedder:
         max_cached_words: how many words' token layer is remembered between calls; 0 for none.
 
     Raises:
+        TypeError: something else in the model's place, such as a head or a path.
         ValueError: an option out of range, or a precision this device cannot compute in.
     """
 
@@ -52,6 +53,7 @@ class ElmoEmbedder:
         precision: Precision = "fp32",
         max_cached_words: int = 32_768,
     ) -> None:
+        check_is_model(model, load="ElmoEmbedder.from_pretrained(path)")
         if max_words_per_batch < 1:
             raise ValueError(f"max_words_per_batch: got {max_words_per_batch}; expected at least 1.")
         if max_cached_words < 0:
@@ -226,6 +228,26 @@ class ElmoEmbedder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
+
+
+def check_is_model(model: object, *, load: str) -> None:
+    """Refuse what is no biLM with a mix, and say where one is.
+
+    Args:
+        model: what was given.
+        load: what to write where it is a path.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(model, ElmoModel):
+        return
+    hint = ""
+    if isinstance(getattr(model, "elmo", None), ElmoModel):
+        hint = ": pass its biLM, model.elmo"
+    elif isinstance(model, str | Path) or model is None:
+        hint = f": write {load}"
+    raise TypeError(f"model: got {type(model).__name__}; expected an ElmoModel{hint}.")
 
 
 class _PackedWeights(NamedTuple):

@@ -11,6 +11,30 @@ from hf_elmo.sampled_softmax import draw_negatives, sampled_softmax_loss
 _POSITIONS_PER_CHUNK = 512
 
 
+def check_word_ids(name: str, ids: Tensor, *, shape: torch.Size, vocab_size: int) -> None:
+    """Check the words that are to be predicted.
+
+    Args:
+        name: of the argument.
+        ids: word ids; 0 and negative ones are ignored.
+        shape: the shape that they should have.
+        vocab_size: of the configuration, `<pad>` included.
+
+    Raises:
+        ValueError: another shape, or an id that no word has.
+    """
+    if ids.shape != shape:
+        raise ValueError(f"{name}: got shape {tuple(ids.shape)}; expected {tuple(shape)}, a word id for every word.")
+    if torch.compiler.is_compiling():  # values are not known yet
+        return
+    wrong = ids[ids >= vocab_size]
+    if len(wrong):
+        raise ValueError(
+            f"{name}: got {int(wrong[0])}; expected word ids below vocab_size = {vocab_size}, and 0 or less where no "
+            "word is predicted.  Take them from the tokenizer that was saved with the model."
+        )
+
+
 class WordSoftmax(nn.Module):
     """A distribution over the words of the vocabulary file, in its order; `<pad>` is none of them.
 

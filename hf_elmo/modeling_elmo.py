@@ -19,7 +19,7 @@ from hf_elmo.auto_map import FoundByAutoMap
 from hf_elmo.character_cnn import CharacterCNN, Highway
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.initial_state import ElmoState, InitialState
-from hf_elmo.lm_head import LMHead
+from hf_elmo.lm_head import LMHead, check_word_ids
 from hf_elmo.loaded_weights import (
     bilm_weights,
     readable_weights,
@@ -30,6 +30,7 @@ from hf_elmo.loaded_weights import (
 from hf_elmo.projected_lstm import ProjectedLSTM
 from hf_elmo.reading_order import ReadingOrder, ReadingOrders, reading_orders
 from hf_elmo.scalar_mix import ScalarMix
+from hf_elmo.stored_mix import choose_layers, load_as_saved
 
 
 @dataclass
@@ -164,26 +165,46 @@ class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
         The base class makes every parameter trainable, and initialises those that a file has not or has in another
         shape.  With `output_loading_info=True` the caller is told of these instead.
 
+        Where `mix_layers` are others than the model was saved with, a trained mix keeps the weights of those that it
+        has, and an untrained one starts as their average.
+
         Raises:
             OSError: no such model.
             ValueError: one of another kind, with a damaged file, or whose weights do not fit its configuration; a
-                `device_map` that leaves a part on the disk.
+                trained mix without a layer of `mix_layers`; a `device_map` that leaves a part on the disk.
         """
         source = pretrained_model_name_or_path
         report_wanted = kwargs.pop("output_loading_info", False)
         other_shapes_wanted = kwargs.pop("ignore_mismatched_sizes", False)
+        assert cls.config_class is not None
+        options, other_layers = load_as_saved(cls.config_class, source, kwargs)
         with readable_weights(source):
             loaded: Any = super().from_pretrained(
-                source, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs
+                source, *args, output_loading_info=True, ignore_mismatched_sizes=True, **options
             )
         model, report = loaded
         if source is not None and not report_wanted:
             mismatched = set() if other_shapes_wanted else {name for name, *_ in report["mismatched_keys"]}
             refuse_wrong(source, bilm_weights({*report["missing_keys"], *mismatched}, cls.base_model_prefix))
             refuse_other_shapes(source, mismatched)
+        if other_layers is not None:
+            anew = other_shapes_wanted or report_wanted
+            num_layers = model.config.num_hidden_layers + 1
+            report["mismatched_keys"] |= choose_layers(
+                model, other_layers, num_layers=num_layers, source=source, anew=anew
+            )
         refuse_offloaded(getattr(model, "hf_device_map", {}))
         model.freeze_as_configured()
         return (model, report) if report_wanted else model
+
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """As in the base class.
+
+        Raises:
+            ValueError: an option of the configuration outside its range; then nothing is written.
+        """
+        self.config.check()
+        super().save_pretrained(*args, **kwargs)
 
     def freeze_as_configured(self) -> None:
         """Stop training what the configuration says is not trained."""
@@ -423,7 +444,8 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
             labels, backward_labels (B, T)
 
         Raises:
-            ValueError: backward ids without backward labels or the reverse; an argument of another shape.
+            ValueError: backward ids without backward labels or the reverse; an argument of another shape; a label that
+                is no word of the vocabulary.
         """
         if labels is not None and (backward_character_ids is None) != (backward_labels is None):
             raise ValueError(
@@ -431,6 +453,9 @@ class ElmoForPreTraining(ElmoPreTrainedModel):
                 f"of its own; got backward_character_ids {_presence(backward_character_ids)} and backward_labels "
                 f"{_presence(backward_labels)}."
             )
+        for name, ids in (("labels", labels), ("backward_labels", backward_labels)):
+            if ids is not None:
+                check_word_ids(name, ids, shape=character_ids.shape[:2], vocab_size=self.config.vocab_size)
         if state is None:
             state = self.elmo.initial_state(character_ids.shape[0], like=next(self.elmo.parameters()))
         output = self.elmo(

@@ -40,6 +40,42 @@ class ScalarMix(nn.Module):
             mixed = mixed + share * self._normalised(hidden_states[layer], mask)
         return self.gamma * mixed * mask.unsqueeze(-1)
 
+    @property
+    def is_untrained(self) -> bool:
+        """Whether it is still the plain average of its layers."""
+        return bool((self.weights == 0).all() and (self.gamma == 1).all())
+
+    @torch.no_grad()
+    def start_anew(self) -> None:
+        """Forget what was trained."""
+        self.weights.zero_()
+        self.gamma.fill_(1)
+
+    @torch.no_grad()
+    def read_only(self, layers: Sequence[int] | None, *, num_layers: int) -> None:
+        """Mix these layers from now on, each with the weight that it has here; untrained, any layers equally.
+
+        Args:
+            layers: as in `ElmoConfig.mix_layers`.
+            num_layers: how many there are, the token layer included.
+
+        Raises:
+            ValueError: a trained mix has no weight of a layer.
+        """
+        layers = list(range(num_layers) if layers is None else layers)
+        if self.is_untrained:
+            weights = self.weights.new_zeros(len(layers))
+        else:
+            missing = sorted(set(layers) - set(self.layers))
+            if missing:
+                raise ValueError(
+                    f"mix_layers: got {layers!r}; the model's mix was trained on layers {self.layers!r}, and has no "
+                    f"weight of {missing!r}; expected some of its own layers."
+                )
+            weights = self.weights[[self.layers.index(layer) for layer in layers]]
+        self.layers = layers
+        self.weights = nn.Parameter(weights, requires_grad=self.weights.requires_grad)
+
     def penalty(self) -> Tensor:
         """λ‖w‖², to be added to a task's loss (section 3.3)."""
         return self.l2 * self.weights.square().sum()

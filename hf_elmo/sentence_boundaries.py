@@ -41,7 +41,8 @@ def boundaries_of(character_ids: Tensor) -> Tensor:
 def split_pairs(character_ids: Tensor, mask: Tensor) -> tuple[Sentences, Sentences]:
     """The first and the second sentence of each row, apart, so that the biLM reads neither into the other.
 
-    The second begins at the second `<S>`.
+    The second begins at the first `<S>` that directly follows a `</S>`: an `<S>` in the text of a sentence is a word of
+    it.  In a row without any `</S>`, as of a tokenizer that adds none, it begins at the second `<S>`.
 
     Shape:
         character_ids (B, T, C), mask (B, T) bool
@@ -49,14 +50,14 @@ def split_pairs(character_ids: Tensor, mask: Tensor) -> tuple[Sentences, Sentenc
     Raises:
         ValueError: a row that is no pair.
     """
-    number = ((character_ids[..., 1] == BEGIN_SENTENCE) & mask).cumsum(dim=1)  # (B, T)
-    single = (number[:, -1] < 2).nonzero()
+    in_second = _begins_second(character_ids[..., 1], mask).cumsum(dim=1) > 0  # (B, T)
+    single = (~in_second.any(dim=1)).nonzero()
     if len(single):
         raise ValueError(
             f"character_ids: got one sentence in row {int(single[0, 0])}; expected a pair in every row, as "
             "tokenizer(first, second) returns it."
         )
-    return _compact(character_ids, mask & (number < 2)), _compact(character_ids, mask & (number >= 2))
+    return _compact(character_ids, mask & ~in_second), _compact(character_ids, mask & in_second)
 
 
 def put_back_pair(
@@ -81,9 +82,24 @@ def put_back_pair(
     )
 
 
+def _begins_second(marks: Tensor, mask: Tensor) -> Tensor:
+    """Where a second sentence may begin.
+
+    Shape:
+        marks (B, T) the first character ids of words, mask (B, T) bool → (B, T) bool
+    """
+    begins, ends = (marks == BEGIN_SENTENCE) & mask, (marks == END_SENTENCE) & mask  # (B, T)
+    places = torch.arange(marks.shape[1], device=marks.device).expand_as(marks)
+    last = places.masked_fill(~mask, -1).cummax(dim=1).values  # (B, T) the last word so far
+    before = torch.cat([last.new_full((len(last), 1), -1), last], dim=1)[:, :-1]  # (B, T) the word before
+    follows_end = ends.gather(1, before.clamp(min=0)) & (before >= 0)
+    is_second = begins.cumsum(dim=1) > 1
+    return begins & torch.where(ends.any(dim=1, keepdim=True), follows_end, is_second)
+
+
 def _compact(character_ids: Tensor, mask: Tensor) -> Sentences:
     lengths = mask.sum(dim=1, keepdim=True)  # (B, 1)
-    longest = int(lengths.max())
+    longest = int(lengths.max()) if len(lengths) else mask.shape[1]
     positions = mask.int().argsort(dim=1, descending=True, stable=True)[:, :longest]  # (B, S)
     words = torch.arange(longest, device=mask.device) < lengths  # (B, S)
     rows = character_ids.gather(1, positions.unsqueeze(-1).expand(-1, -1, character_ids.shape[-1]))

@@ -77,8 +77,7 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         logits = self.classifier(self._joined(sentences))  # (B, K)
         loss = None
         if labels is not None:
-            if self.config.problem_type == "single_label_classification" or _is_class_number(labels, self.num_labels):
-                check_labels("labels", labels, shape=logits.shape[:1], count=self.num_labels)
+            labels = self._checked(labels, logits)
             loss = self.with_penalty(self.loss_function(labels=labels, pooled_logits=logits, config=self.config))
         return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=hidden_states)
 
@@ -87,6 +86,31 @@ class ElmoForSequenceClassification(ElmoTaskModel):
     ) -> ElmoVectors:
         vectors = self.read(character_ids, words, **kwargs)
         return vectors._replace(words=words) if self.config.pool_boundaries else vectors
+
+    def _checked(self, labels: Tensor, logits: Tensor) -> Tensor:
+        """The labels as the loss takes them: integers are numbers, too, where there are no class numbers."""
+        problem: str | None = self.config.problem_type
+        if problem is None:  # as in transformers
+            class_numbers = labels.dtype in (torch.long, torch.int)
+            several = "single_label_classification" if class_numbers else "multi_label_classification"
+            problem = "regression" if self.num_labels == 1 else several
+        if problem == "single_label_classification":
+            if labels.dim() == 2 and labels.shape == logits.shape:
+                raise ValueError(
+                    f"labels: got shape {tuple(labels.shape)}; expected {tuple(logits.shape[:1])}, a class number for "
+                    "every row.  Where a row may have several classes, set config.problem_type to "
+                    "'multi_label_classification'."
+                )
+            check_labels("labels", labels, shape=logits.shape[:1], count=self.num_labels)
+            return labels
+        if problem == "multi_label_classification":
+            _check_shape(labels, logits.shape, "0 or 1 for every class of a row")
+            _check_zeros_and_ones(labels)
+        elif self.num_labels > 1 or labels.dim() != 1:
+            _check_shape(labels, logits.shape, "the numbers of every row")
+        else:
+            _check_shape(labels, logits.shape[:1], "a number for every row")
+        return labels if labels.is_floating_point() else labels.to(logits.dtype)
 
     def _joined(self, sentences: list[ElmoVectors]) -> Tensor:
         """(B, width of the classifier's input)."""
@@ -127,5 +151,14 @@ class ElmoForSequenceClassification(ElmoTaskModel):
         )
 
 
-def _is_class_number(labels: Tensor, num_labels: int) -> bool:
-    return num_labels > 1 and labels.dim() == 1 and not labels.is_floating_point()
+def _check_zeros_and_ones(labels: Tensor) -> None:
+    if labels.is_floating_point() or torch.compiler.is_compiling():  # shares, or values that are not known yet
+        return
+    wrong = labels[(labels != 0) & (labels != 1)]
+    if len(wrong):
+        raise ValueError(f"labels: got {int(wrong[0])}; expected 0 or 1 for every class of a row.")
+
+
+def _check_shape(labels: Tensor, shape: torch.Size, what: str) -> None:
+    if labels.shape != shape:
+        raise ValueError(f"labels: got shape {tuple(labels.shape)}; expected {tuple(shape)}, {what}.")

@@ -169,10 +169,11 @@ class ElmoTokenizer(FoundByAutoMap, TokenizersBackend):
     ) -> BatchEncoding:
         samples, batched = _samples(text, text_pair, is_split_into_words)
         inputs: Any = [tuple(map(_without_empty_words, sample)) for sample in samples]
+        # As a batch always: the base class takes a single text with an empty second one for no pair.
         encoded: BatchEncoding = TokenizersBackend._encode_plus(
             self._keeping_words_whole() if is_split_into_words else self,
-            [sample if len(sample) == 2 else sample[0] for sample in inputs] if batched else inputs[0][0],
-            inputs[0][1] if not batched and len(inputs[0]) == 2 else None,
+            [sample if len(sample) == 2 else sample[0] for sample in inputs],
+            None,
             add_special_tokens,
             is_split_into_words=is_split_into_words,
             return_tensors=return_tensors,
@@ -181,17 +182,16 @@ class ElmoTokenizer(FoundByAutoMap, TokenizersBackend):
         encodings = encoded.encodings or []
         origin = encoded.get("overflow_to_sample_mapping", range(len(encodings)))
         words = [self._words(e, samples[int(i)]) for e, i in zip(encodings, origin, strict=True)]
-        single = not batched and return_tensors is None and not kwargs.get("return_overflowing_tokens")
         if is_split_into_words:
-            input_ids = [encoded["input_ids"]] if single else encoded["input_ids"]
-            self._give_added_words_their_ids(input_ids, words)
+            self._give_added_words_their_ids(encoded["input_ids"], words)
         rows = self._character_ids(encodings, words)  # one (words, C) a sentence
         if return_tensors is not None:
             encoded["character_ids"] = _tensor(np.stack(rows), return_tensors)  # (batch, words, C)
-        else:
-            lists = [sentence.tolist() for sentence in rows]
-            encoded["character_ids"] = lists[0] if single else lists
-        return encoded
+            return encoded
+        encoded["character_ids"] = [sentence.tolist() for sentence in rows]
+        if batched or kwargs.get("return_overflowing_tokens"):
+            return encoded
+        return BatchEncoding({key: value[0] for key, value in encoded.items()}, encodings)
 
     def _words(self, encoding: Encoding, sample: tuple[Any, ...]) -> list[str]:
         """The word at each position of an encoding: cut out of the text, or one of the words given."""
@@ -252,7 +252,7 @@ def _samples(text: Any, text_pair: Any, is_split_into_words: bool) -> tuple[list
         not is_split_into_words or (len(text) > 0 and isinstance(text[0], list | tuple))
     )
     if not batched:
-        samples = [(text, text_pair) if text_pair else (text,)]
+        samples = [(text,) if text_pair is None else (text, text_pair)]
     elif text_pair is None:
         samples = [_sample(item, is_split_into_words) for item in text]
     elif isinstance(text_pair, list | tuple) and len(text) == len(text_pair):

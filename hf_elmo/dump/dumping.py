@@ -17,7 +17,7 @@ from hf_elmo.dump.layers import check_layers, embed_windows, vectors_per_word
 from hf_elmo.dump.options import DumpOptions, FormatName
 from hf_elmo.dump.parts import Part, split_into_parts, write_part
 from hf_elmo.dump.work_folder import WorkFolder
-from hf_elmo.embedder import ElmoEmbedder
+from hf_elmo.embedder import ElmoEmbedder, check_is_model
 from hf_elmo.model_source import load_model
 from hf_elmo.modeling_elmo import ElmoModel
 from hf_elmo.text_input import TextInput
@@ -70,7 +70,7 @@ def dump(
         FileExistsError: `out` is there already, or an unfinished run, and the options do not say what to do about it.
         ValueError: layers that the model does not have; a word with a lone surrogate; numbers too large for float16; a
             run to be continued that has other settings or another text.
-        TypeError: a sentence that is no list of words.
+        TypeError: a sentence that is no list of words; something else than a model or a name in the model's place.
         ImportError: a library that the format or the engine needs is missing.
     """
     return _Run(sentences, Path(out), model, options or DumpOptions(), progress or (lambda _: None)).run()
@@ -97,7 +97,8 @@ class _Run:
         self.work = WorkFolder(out)
         self.out = self.work.out
         self._check_out()
-        if isinstance(model, ElmoModel):
+        if model is not None and not isinstance(model, str | Path):
+            check_is_model(model, load="its path")
             self.model, self.device = model, options.device or str(model.device)
         else:
             self.model = load_model(model)

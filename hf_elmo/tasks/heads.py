@@ -51,10 +51,13 @@ def head_on_elmo(
         labels: names of the classes, if there are any.
 
     Raises:
-        OSError, ValueError: as `load_model`; a field out of its range.
+        OSError, ValueError: as `load_model`; a field out of its range; layers of the mix that the biLM's own, if it is
+            trained, does not have.
     """
     bilm = load_model(source_name(options.model_name_or_path), revision=options.revision)
     model = classes.with_elmo(changed_config(bilm.config, changes, labels))
+    if bilm.scalar_mix is not None:
+        bilm.scalar_mix.read_only(model.config.mix_layers, num_layers=bilm.config.num_hidden_layers + 1)
     model.elmo.load_state_dict(bilm.state_dict())
     return model
 

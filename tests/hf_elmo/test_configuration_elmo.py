@@ -116,3 +116,69 @@ def test_a_misspelt_option_in_a_file_is_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps(options))
     with pytest.raises(ValueError, match="'projection_size'"):
         ElmoConfig.from_pretrained(tmp_path)
+
+
+GIVEN_WRONG = [
+    ("mix_layer_norm", "tokens", "mix_layer_norm: got 'tokens'; expected one of 'none', 'token', 'batch'"),
+    ("pooling", "average", "pooling: got 'average'"),
+    ("initial_state", "cold", "initial_state: got 'cold'"),
+    ("elmo_placement", "outputs", "elmo_placement: got 'outputs'"),
+    ("mix_layers", [-1], r"mix_layers: got \[-1\]; expected distinct layers from 0"),
+    ("mix_layers", [5], r"mix_layers: got \[5\]"),
+    ("mix_l2", -1.0, "mix_l2: got -1.0"),
+    ("use_crf", "yes", "Field 'use_crf' expected bool, got str"),
+    ("mix_l2", "much", "mix_l2"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "message"), GIVEN_WRONG)
+def test_options_beside_a_file_are_checked_like_those_in_it(
+    tmp_path: Path, option: str, value: Any, message: str
+) -> None:
+    tiny_config().save_pretrained(tmp_path)
+    for load in (ElmoConfig.from_pretrained, AutoConfig.from_pretrained):
+        with pytest.raises(ValueError, match=message) as caught:
+            load(tmp_path, **{option: value})
+        assert len(str(caught.value).splitlines()) == 1
+
+
+def test_options_beside_a_file_mean_what_they_mean_in_it(tmp_path: Path) -> None:
+    tiny_config().save_pretrained(tmp_path)
+    given: dict[str, Any] = {"cell_clip": 0, "lm_softmax": "adaptive", "adaptive_div_value": 2, "mix_layers": (1, 2)}
+    loaded = ElmoConfig.from_pretrained(tmp_path, **given).to_dict()
+    assert {name: loaded[name] for name in tiny_config().to_dict()} == tiny_config(**given).to_dict()
+
+
+def test_arguments_of_transformers_itself_are_passed_on(tmp_path: Path) -> None:
+    tiny_config().save_pretrained(tmp_path)
+    config, unused = ElmoConfig.from_pretrained(
+        tmp_path,
+        return_unused_kwargs=True,
+        mix_layers=[1],
+        num_labels=5,
+        dtype="float16",
+        attn_implementation="eager",
+        output_hidden_states=True,
+        _commit_hash="0" * 40,
+        device_map="cpu",
+    )
+    assert unused.pop("device_map") == "cpu"
+    assert not unused.keys() & {"mix_layers", "num_labels", "output_hidden_states"}
+    assert (config.mix_layers, config.num_labels, config.output_hidden_states) == ([1], 5, True)
+    assert str(config.dtype).endswith("float16")
+    named = ElmoConfig.from_pretrained(tmp_path, id2label={0: "no", 1: "yes", 2: "?"}, label2id={"no": 0})
+    assert (named.num_labels, named.id2label[2]) == (3, "?")
+
+
+def test_what_was_given_is_not_changed(tmp_path: Path) -> None:
+    content = tiny_config().to_dict()
+    ElmoConfig.from_dict(content, mix_layers=[0])
+    assert content["mix_layers"] is None
+
+
+def test_a_wrong_option_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    config = tiny_config()
+    config.mix_layer_norm = "tokens"
+    with pytest.raises(ValueError, match="mix_layer_norm: got 'tokens'"):
+        config.save_pretrained(tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -4,6 +4,7 @@ import copy
 import itertools
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hf_elmo import ElmoForTokenClassification
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.model_source import load_model
 from hf_elmo.packed_character_cnn import PackedCharacterCNN
 from hf_elmo.prepacked_linear import Precision, check_precision
-from tests.hf_elmo.models import random_model
+from tests.hf_elmo.models import random_head, random_model
 
 EMBEDDER = ElmoEmbedder(random_model())
 
@@ -184,3 +186,17 @@ def test_lower_precision_rounds_the_shipped_models_lstms_and_nothing_else(
     for layer in (1, 2):
         error = np.linalg.norm(found[layer] - exact[layer]) / np.linalg.norm(exact[layer])
         assert 1e-4 < error < largest
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (random_head(ElmoForTokenClassification), "got ElmoForTokenClassification; .* pass its biLM, model.elmo"),
+        ("folder", r"got str; .* write ElmoEmbedder\.from_pretrained\(path\)"),
+        (Path("folder"), r"Path; .* write ElmoEmbedder\.from_pretrained\(path\)"),
+        (torch.nn.Linear(1, 1), r"got Linear; expected an ElmoModel\.$"),
+    ],
+)
+def test_what_is_no_model_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        ElmoEmbedder(given)

@@ -226,3 +226,10 @@ def test_trainer_on_sentences_padded_on_the_fly(tmp_path: Path) -> None:
     metrics = trainer.evaluate()
     assert metrics["eval_loss"] < 0.7 * before
     assert metrics["eval_accuracy"] > 0.9
+
+
+def test_a_pipeline_over_pairs_takes_an_empty_second_text() -> None:
+    model = random_head(ElmoForSequenceClassification, sentence_pairs=True)
+    classify = pipeline("text-classification", model=model, tokenizer=ElmoTokenizer())
+    pairs = [{"text": "a b", "text_pair": "c"}, {"text": "a b", "text_pair": ""}]
+    assert [found["score"] > 0 for found in classify(pairs)] == [True, True]

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -291,3 +292,51 @@ def test_there_are_no_word_embeddings_to_resize() -> None:
 def test_a_batch_without_any_word_is_zero(norm: str) -> None:
     output = random_model(mix_layer_norm=norm)(torch.zeros(2, 3, 50, dtype=torch.long))
     assert not output.last_hidden_state.any()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("mix_layer_norm", "tokens"),
+        ("mix_layers", [5]),
+        ("mix_layers", [-1]),
+        ("initial_state", "cold"),
+        ("mix_l2", -1),
+    ],
+)
+def test_a_wrong_option_is_refused_by_from_pretrained(tmp_path: Path, option: str, value: Any) -> None:
+    random_model().save_pretrained(tmp_path)
+    for load in (ElmoModel.from_pretrained, AutoModel.from_pretrained):
+        with pytest.raises(ValueError, match=f"^{option}: got "):
+            load(tmp_path, **{option: value})
+
+
+def test_a_wrong_option_is_refused_by_save_pretrained_before_anything_is_written(tmp_path: Path) -> None:
+    model = random_model()
+    model.config.pooling = "average"
+    with pytest.raises(ValueError, match=r"^pooling: got 'average'"):
+        model.save_pretrained(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[1, 30]], r"labels: got 30; expected word ids below vocab_size = 30"),
+        ([[1, 2, 3]], r"labels: got shape \(1, 3\); expected \(1, 2\)"),
+        ([1, 2], r"labels: got shape \(2,\); expected \(1, 2\)"),
+    ],
+)
+@pytest.mark.parametrize("training", [True, False])
+def test_labels_that_are_no_words_are_refused(labels: list[Any], message: str, training: bool) -> None:
+    model = random_lm().train(training)
+    character_ids = ids([[]])[0]  # (1, 2, C)
+    with pytest.raises(ValueError, match="^" + message):
+        model(character_ids, labels=torch.tensor(labels))
+    with pytest.raises(ValueError, match="^backward_" + message):
+        model(
+            character_ids,
+            labels=torch.tensor([[-1, 29]]),
+            backward_character_ids=character_ids,
+            backward_labels=torch.tensor(labels),
+        )

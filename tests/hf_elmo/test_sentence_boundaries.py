@@ -1,5 +1,7 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hf_elmo import ElmoTokenizer
 from hf_elmo.sentence_boundaries import boundaries_of, split_pairs
@@ -42,3 +44,50 @@ def test_a_single_sentence_is_no_pair() -> None:
     character_ids, mask = ids([["a"]])
     with pytest.raises(ValueError, match="one sentence in row 0; expected a pair"):
         split_pairs(character_ids, mask.bool())
+
+
+WORD = st.sampled_from(["a", "b", "<S>", "</S>"])
+
+
+@given(st.lists(st.tuples(st.lists(WORD, max_size=5), st.lists(WORD, max_size=5)), min_size=1, max_size=4), st.data())
+def test_boundaries_in_the_text_move_no_border(pairs: list[tuple[list[str], list[str]]], data: st.DataObject) -> None:
+    """But for `</S> <S>`, which cannot be told from a border."""
+    pairs = [(first, second) for first, second in pairs if "</S> <S>" not in " ".join(first)] or [([], [])]
+    side = data.draw(st.sampled_from(["left", "right"]))
+    batch = ElmoTokenizer(padding_side=side)(
+        [first for first, _ in pairs],
+        [second for _, second in pairs],
+        is_split_into_words=True,
+        padding=True,
+        return_tensors="pt",
+    )
+    mask = batch["attention_mask"].bool()
+    for number, sentences in enumerate(split_pairs(batch["character_ids"], mask)):
+        alone = ElmoTokenizer()(
+            [pair[number] for pair in pairs], is_split_into_words=True, padding=True, return_tensors="pt"
+        )
+        assert torch.equal(sentences.character_ids, alone["character_ids"])
+        assert torch.equal(sentences.mask, alone["attention_mask"].bool())
+
+
+def test_padding_between_the_sentences_is_passed_over() -> None:
+    batch = ElmoTokenizer()("a <S> b", "c", return_tensors="pt")
+    character_ids, mask = batch["character_ids"], batch["attention_mask"].bool()
+    before, after = character_ids[:, :5], character_ids[:, 5:]
+    character_ids = torch.cat([before, torch.zeros_like(before[:, :2]), after], dim=1)
+    mask = torch.cat([mask[:, :5], torch.zeros_like(mask[:, :2]), mask[:, 5:]], dim=1)
+    first, second = split_pairs(character_ids, mask)
+    assert torch.equal(first.character_ids, before)
+    assert torch.equal(second.character_ids, after)
+
+
+def test_without_ends_a_pair_is_split_at_the_second_begin() -> None:
+    batch = ElmoTokenizer(add_eos_token=False)("a b", "c d e", return_tensors="pt")
+    first, second = split_pairs(batch["character_ids"], batch["attention_mask"].bool())
+    assert (first.mask.sum(), second.mask.sum()) == (3, 4)
+
+
+def test_a_begin_in_the_text_makes_no_pair() -> None:
+    batch = ElmoTokenizer()("a <S> b", return_tensors="pt")
+    with pytest.raises(ValueError, match="one sentence in row 0; expected a pair"):
+        split_pairs(batch["character_ids"], batch["attention_mask"].bool())

@@ -147,3 +147,39 @@ def test_pairs_are_learned() -> None:
     with torch.no_grad():
         predicted = model.eval()(**unseen).logits.argmax(-1)
     assert (predicted == unseen["labels"]).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", [torch.long, torch.int, torch.uint8, torch.bool])
+def test_labels_of_several_classes_may_be_integers(kind: torch.dtype) -> None:
+    model = random_head(ElmoForSequenceClassification, problem_type="multi_label_classification")
+    character_ids = ids([["a", "b"], ["c"]])[0]
+    labels = torch.tensor([[1, 0, 1], [0, 0, 1]])
+    loss = model(character_ids, labels=labels.to(kind)).loss
+    assert loss == model(character_ids, labels=labels.float()).loss
+    loss.backward()
+
+
+def test_integers_of_a_regression() -> None:
+    model = random_head(ElmoForSequenceClassification, num_labels=1)
+    character_ids = ids([["a", "b"], ["c"]])[0]
+    loss = model(character_ids, labels=torch.tensor([3, -1])).loss
+    assert loss == model(character_ids, labels=torch.tensor([3.0, -1.0])).loss
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("options", "labels", "message"),
+    [
+        ({"problem_type": "multi_label_classification"}, [[0, 2, 1]], "labels: got 2; expected 0 or 1"),
+        ({"problem_type": "multi_label_classification"}, [[0, -100, 1]], "labels: got -100; expected 0 or 1"),
+        ({"problem_type": "multi_label_classification"}, [1], r"labels: got shape \(1,\); expected \(1, 3\)"),
+        ({"problem_type": "regression"}, [1.0], r"labels: got shape \(1,\); expected \(1, 3\)"),
+        ({"num_labels": 1}, [1.0, 2.0], r"labels: got shape \(2,\); expected \(1,\)"),
+        ({}, [[0, 1, 1]], "set config.problem_type to 'multi_label_classification'"),
+        ({}, [0.5], r"labels: got shape \(1,\); expected \(1, 3\), 0 or 1 for every class"),
+    ],
+)
+def test_labels_that_do_not_fit_the_problem(options: dict[str, Any], labels: list[Any], message: str) -> None:
+    model = random_head(ElmoForSequenceClassification, **options)
+    with pytest.raises(ValueError, match=message):
+        model(ids([["a", "b"]])[0], labels=torch.tensor(labels))

@@ -345,3 +345,11 @@ def test_a_compiled_head_gives_the_same(head: type[ElmoTaskModel], changes: dict
     compiled = torch.compile(model, backend="aot_eager", fullgraph=whole)(**batch(), **LABELS[head])
     torch.testing.assert_close(compiled.loss, expected.loss)
     torch.testing.assert_close(compiled.logits, expected.logits)
+
+
+@every_variant
+def test_no_rows_give_no_rows(head: type[ElmoTaskModel], changes: dict[str, Any]) -> None:
+    inputs = {name: value[:0] for name, value in batch().items()}
+    found = results(random_head(head, **changes), **inputs)
+    assert found
+    assert all(value.shape[0] == 0 for value in found.values())

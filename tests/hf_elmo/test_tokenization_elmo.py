@@ -590,3 +590,23 @@ def test_the_main_inputs(tokenizer):
     assert set(tokenizer("a")) == set(tokenizer.model_input_names)
     assert set(tokenizer("a", return_attention_mask=False)) == {"input_ids", "character_ids"}
     assert tokenizer.is_fast
+
+
+@pytest.mark.parametrize("options", [{}, {"return_tensors": "np"}, {"return_overflowing_tokens": True}])
+def test_an_empty_second_text_is_a_sentence_too(tokenizer, options):
+    """`<S> a b </S> <S> </S>`, alone as in a batch."""
+    for single, batch in (
+        (tokenizer("a b", "", **options), tokenizer(["a b"], [""], **options)),
+        (
+            tokenizer(["a", "b"], [], is_split_into_words=True, **options),
+            tokenizer([["a", "b"]], [[]], is_split_into_words=True, **options),
+        ),
+        (tokenizer("", "", **options), tokenizer([""], [""], **options)),
+    ):
+        assert single.keys() == batch.keys()
+        for name in single:
+            wanted = batch[name] if options else batch[name][0]
+            assert np.array_equal(single[name], wanted), name
+        assert single.sequence_ids(0) == batch.sequence_ids(0)
+    assert tokenizer("a b", "")["attention_mask"] == [1] * 6
+    assert tokenizer("a b", None)["attention_mask"] == tokenizer("a b")["attention_mask"] == [1] * 4

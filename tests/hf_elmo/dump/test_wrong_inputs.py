@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from hf_elmo import ElmoForTokenClassification
 from hf_elmo.dump import DumpOptions, dump
 from hf_elmo.dump.layers import parse_layers
 from tests.hf_elmo.dump.dumps import NAMES, SENTENCES, SMALL_PARTS, contents, names_in
-from tests.hf_elmo.models import random_model
+from tests.hf_elmo.models import random_head, random_model
 
 
 @pytest.mark.parametrize(
@@ -177,3 +178,12 @@ def test_a_disk_that_is_full(model, tmp_path, monkeypatch):
     monkeypatch.undo()
     dump(SENTENCES, tmp_path / "v", model=model, options=replace(SMALL_PARTS, resume=True))
     assert names_in(tmp_path) == ["v"]
+
+
+def test_a_head_in_the_models_place(tmp_path):
+    head = random_head(ElmoForTokenClassification)
+    with pytest.raises(
+        TypeError, match=r"got ElmoForTokenClassification; expected an ElmoModel: pass its biLM, model\.elmo"
+    ):
+        dump(SENTENCES, tmp_path / "out.hdf5", model=head)
+    assert not any(tmp_path.iterdir())

@@ -86,6 +86,17 @@ def test_the_bilm_is_the_one_it_was(trained: Path) -> None:
     assert not torch.equal(head.elmo.scalar_mix.weights, elmo.scalar_mix.weights)
 
 
+def test_the_mix_reads_some_layers_only(place: Path) -> None:
+    """The fields of a head that `--model` sets, as docs/scripts.md writes them."""
+    more = ("--encoder", "linear", "--num_train_epochs", "1", "--model", "mix_layers=[0,1]", "mix_layer_norm=token")
+    assert main(["train-ner", *flags(place, "mix", *more, files=FILES)]) == 0
+    tagger = ElmoForTokenClassification.from_pretrained(place / "mix")
+    assert tagger.config.mix_layer_norm == "token"
+    assert tagger.elmo.scalar_mix.layers == [0, 1]
+    assert tagger.elmo.scalar_mix.weights.abs().sum() > 0
+    assert "| token classification | 0." in (place / "mix" / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_layers_are_computed_once_and_give_the_same_training(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     more = ("--encoder", "linear", "--seed", "1", "--layer_cache", str(place / "cache"))
