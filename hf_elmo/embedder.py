@@ -53,6 +53,7 @@ class ElmoEmbedder:
         precision: Precision = "fp32",
         max_cached_words: int = 32_768,
     ) -> None:
+        model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
         check_is_model(model, load="ElmoEmbedder.from_pretrained(path)")
         if max_words_per_batch < 1:
             raise ValueError(f"max_words_per_batch: got {max_words_per_batch}; expected at least 1.")

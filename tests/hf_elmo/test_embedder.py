@@ -200,3 +200,10 @@ def test_lower_precision_rounds_the_shipped_models_lstms_and_nothing_else(
 def test_what_is_no_model_is_refused(given: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         ElmoEmbedder(given)
+
+
+def test_a_compiled_model_is_the_model_that_it_wraps() -> None:
+    model = random_model()
+    compiled: Any = torch.compile(model)
+    (expected,), (found,) = (list(ElmoEmbedder(one).embed([["a", "word"]])) for one in (model, compiled))
+    np.testing.assert_array_equal(found, expected)

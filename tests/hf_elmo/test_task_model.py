@@ -15,6 +15,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
 )
+from transformers.utils import output_capturing
 
 from hf_elmo import (
     ElmoConfig,
@@ -187,6 +188,8 @@ def test_padding_changes_nothing(head: type[ElmoTaskModel], changes: dict[str, A
 @every_variant
 @pytest.mark.parametrize("wanted", [True, 1, [0, -1]], ids=str)
 def test_hidden_states_on_request(head: type[ElmoTaskModel], changes: dict[str, Any], wanted: Any) -> None:
+    if wanted is not True and not hasattr(output_capturing, "append_hidden_state"):
+        pytest.skip("this version of transformers selects layers otherwise")
     model = random_head(head, **changes)
     inputs = batch()
     assert model(**inputs).hidden_states is None
