@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hf_elmo.cli.text_arguments import add_text_arguments, open_text
+from hf_elmo.new_file import new_file
 
 if TYPE_CHECKING:
     from hf_elmo.score import Totals
@@ -129,10 +130,5 @@ def _opened(out: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    try:
-        with beside.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
+    with new_file(out) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        yield file

@@ -140,6 +140,17 @@ def test_to_a_file(folder, tmp_path, capsys):
     assert [path.name for path in out.parent.iterdir()] == ["scores.tsv"]
 
 
+def test_to_the_file_that_a_link_names(folder, tmp_path):
+    real, link = tmp_path / "disk" / "scores.tsv", tmp_path / "link.tsv"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    for flags in ([], ["--overwrite", "--by", "sentence"]):
+        assert run(folder, "--out", str(link), *flags) == 0
+        assert link.readlink() == real
+    assert len(table(real.read_text(encoding="utf-8"))) == len(SENTENCES)
+    assert [path.name for path in real.parent.iterdir()] == ["scores.tsv"]
+
+
 def test_nothing_half_written(folder, tmp_path, capsys):
     (tmp_path / "text.txt").write_bytes(b"a dog\n" * 3 + b"\xff\n")
     out = tmp_path / "scores.tsv"
