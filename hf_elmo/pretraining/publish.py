@@ -69,8 +69,6 @@ def publish(
         _finish_config(folder / "config.json")
         tokenizer.save_pretrained(folder)
         _copy_card(run_dir, folder, repo_id)
-        for file in folder.iterdir():  # safetensors lets only the owner read its files
-            shutil.copymode(folder / "config.json", file)
         if with_hdf5:
             export_hdf5(folder, folder / HDF5)
 
