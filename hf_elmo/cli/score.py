@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_text_arguments(parser)
     parser.add_argument(
-        "--model", required=True, metavar="MODEL", help="a folder or an id on the Hugging Face Hub, with the softmax"
+        "--model",
+        default="default",
+        metavar="MODEL",
+        help='a folder or an id on the Hugging Face Hub, with its softmax, or "default", the package\'s own',
     )
     parser.add_argument("--revision", help="of a model on the Hub: branch, tag or commit")
     parser.add_argument("--out", type=Path, metavar="FILE", help="(default: standard output)")

@@ -24,7 +24,7 @@ from hf_elmo.pretraining.first_sentences import first_sentences
 from hf_elmo.pretraining.perplexity_by_state import STATES
 from hf_elmo.pretraining.perplexity_report import TextPerplexity, as_json, conventions, measure, table
 from hf_elmo.pretraining.shards import TRAIN, PreparedCorpus
-from hf_elmo.pretraining.source_model import SourceModel, source_name
+from hf_elmo.pretraining.source_model import SourceModel
 from hf_elmo.pretraining.streams import HeldoutStreams
 from hf_elmo.pretraining.trainer import BiLMTrainer
 from hf_elmo.pretraining.warm_state import store_warm_state
@@ -71,7 +71,7 @@ def store_warm_state_only(
     Raises:
         OSError, ValueError: see `store_warm_state`.
     """
-    model = source.model if source.has_head else load_model(source_name(source.name))
+    model = source.model if source.has_head else load_model(source.name)
     nn.Module.to(model, training.device)
     store_warm_state(model, training_streams(prepared, model.config, options, training))
     if training.process_index > 0:

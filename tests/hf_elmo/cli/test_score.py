@@ -185,3 +185,14 @@ def test_no_text_and_no_softmax(folder, tmp_path, capsys):
     ElmoModel.from_pretrained(folder / "lm").save_pretrained(tmp_path / "no-softmax")
     assert main(["score", str(folder / "text.txt"), "--model", str(tmp_path / "no-softmax")]) == 2
     assert "hf-elmo publish --with-lm-head" in capsys.readouterr().err
+
+
+def test_the_package_has_a_model(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("the dog .\n")
+    outputs = []
+    for flags in ([], ["--model", "default"]):
+        assert main(["score", str(tmp_path / "text.txt"), *flags]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert [row["known"] for row in table(outputs[0])] == ["1"] * 5
+    assert outputs[0] == outputs[1]
