@@ -72,7 +72,7 @@ class ElmoEmbedder:
         """The embedder of a model that is loaded.
 
         Args:
-            name: a folder, an id on the Hugging Face Hub, or None for the model that ships with the package.
+            name: a folder, an id on the Hugging Face Hub, or None or "default" for the model in the package.
             revision: branch, tag or commit of a model on the Hub.
             options: as of the class.
 

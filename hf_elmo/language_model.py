@@ -37,11 +37,11 @@ class Tops(NamedTuple):
     lengths: list[int]
 
 
-def load_language_model(name: str | Path, *, revision: str | None = None) -> LanguageModel:
+def load_language_model(name: str | Path | None = None, *, revision: str | None = None) -> LanguageModel:
     """Load a model that has its softmax, in evaluation mode, with its vocabulary.
 
     Args:
-        name: a folder, or an id on the Hugging Face Hub.
+        name: a folder, an id on the Hugging Face Hub, or None or "default" for the model that ships with the package.
         revision: branch, tag or commit of a model on the Hub.
 
     Raises:
@@ -55,7 +55,7 @@ def load_language_model(name: str | Path, *, revision: str | None = None) -> Lan
             "folder of a pretraining run (`hf-elmo pretrain`), what `hf-elmo publish --with-lm-head` makes of one, or "
             "a training checkpoint converted by `hf-elmo convert`."
         )
-    tokenizer = ElmoTokenizer.from_pretrained(name, revision=revision or "main")
+    tokenizer = ElmoTokenizer.from_pretrained(model_source.located(name), revision=revision or "main")
     if tokenizer.vocab_size != model.config.vocab_size:
         raise ValueError(
             f"{name}: got a vocabulary of {tokenizer.vocab_size:,} words and a softmax over "

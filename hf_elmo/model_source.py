@@ -13,18 +13,30 @@ from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.loaded_weights import refuse_wrong
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel, ElmoPreTrainedModel
 
+SHIPPED = "default"
+
 
 def default_model_path() -> Path:
     """The folder of the model that ships with the package."""
     return Path(__file__).parent / "default_model"
 
 
+def is_shipped(name: str | Path | None) -> bool:
+    """Whether the model that ships with the package is meant: None, or "default" where no folder has that name."""
+    return name is None or (str(name) == SHIPPED and not Path(name).is_dir())
+
+
+def located(name: str | Path | None) -> str:
+    """The folder, or the id on the Hub, that a name stands for: itself, but for the shipped model."""
+    return str(default_model_path() if name is None or is_shipped(name) else name)
+
+
 def load_model(name: str | Path | None = None, *, revision: str | None = None) -> ElmoModel:
     """Load a model for computing representations, in evaluation mode.
 
     Args:
-        name: a folder with `config.json` and `model.safetensors`, an id on the Hugging Face Hub, or None for the model
-            that ships with the package.
+        name: a folder with `config.json` and `model.safetensors`, an id on the Hugging Face Hub, or None or "default"
+            for the model that ships with the package.
         revision: branch, tag or commit of a model on the Hub.
 
     Raises:
@@ -66,7 +78,7 @@ def _find(name: str | Path | None, revision: str | None) -> tuple[str, dict[str,
     """Where the model is, and its config.json."""
     if name is not None and not str(name):
         raise ValueError("model: got an empty name; expected a folder, an id on the Hugging Face Hub, or none at all.")
-    source = str(default_model_path() if name is None else name)
+    source = located(name)
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         raise OSError(
             f"{source}: got a folder without a config.json; expected one made by save_pretrained or `hf-elmo convert`."
@@ -116,8 +128,8 @@ def _not_found(source: str, revision: str | None) -> str:
     return (
         f"no ELMo model {source!r}: looked for the folder {Path(source).absolute()} with a config.json, and for that id"
         f"{at} on the Hugging Face Hub and in its cache {constants.HF_HUB_CACHE}{offline}.  For a private model, log "
-        "in with `hf auth login` or set HF_TOKEN.  Without a network, use the shipped model (None), or the path of a "
-        "folder made by `hf-elmo convert` or copied from elsewhere."
+        f'in with `hf auth login` or set HF_TOKEN.  Without a network, use the shipped model ("{SHIPPED}"), or the '
+        "path of a folder made by `hf-elmo convert` or copied from elsewhere."
     )
 
 

@@ -1,6 +1,8 @@
 """ELMo for transformers: the biLM, its scalar mix, and the language model that is pretrained."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +29,7 @@ from hf_elmo.loaded_weights import (
     refuse_other_shapes,
     refuse_wrong,
 )
+from hf_elmo.ordinary_file import make_ordinary
 from hf_elmo.projected_lstm import ProjectedLSTM
 from hf_elmo.reading_order import ReadingOrder, ReadingOrders, reading_orders
 from hf_elmo.scalar_mix import ScalarMix
@@ -197,14 +200,15 @@ class ElmoPreTrainedModel(FoundByAutoMap, PreTrainedModel):
         model.freeze_as_configured()
         return (model, report) if report_wanted else model
 
-    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """As in the base class.
+    def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """As in the base class, but the weights have the permissions of the other files.
 
         Raises:
             ValueError: an option of the configuration outside its range; then nothing is written.
         """
         self.config.check()
-        super().save_pretrained(*args, **kwargs)
+        super().save_pretrained(save_directory, *args, **kwargs)
+        make_ordinary(*Path(save_directory).glob("model*.safetensors"))
 
     def freeze_as_configured(self) -> None:
         """Stop training what the configuration says is not trained."""

@@ -19,7 +19,7 @@ from hf_elmo import ElmoConfig, ElmoModel
 from hf_elmo.cached_layers import CachedLayers
 from hf_elmo.embedder import ElmoEmbedder
 from hf_elmo.layer_cache import LayerCache
-from hf_elmo.model_source import default_model_path, load_model
+from hf_elmo.model_source import load_model, located
 from hf_elmo.prepacked_linear import Precision, check_precision
 from hf_elmo.weights_snapshot import WeightsSnapshot
 from spacy_elmo.annotation_cache import CacheOptions
@@ -335,9 +335,7 @@ def _as_optimized(tensor: torch.Tensor) -> FloatsXd:
 def _local_config(name: str | None, revision: str | None) -> ElmoConfig | None:
     """The configuration, if it is a folder's or in the Hub's cache; loading the weights says what is wrong."""
     try:
-        config = ElmoConfig.get_config_dict(
-            str(default_model_path() if name is None else name), revision=revision, local_files_only=True
-        )[0]
+        config = ElmoConfig.get_config_dict(located(name), revision=revision, local_files_only=True)[0]
         return ElmoConfig.from_dict(config) if config.get("model_type") == ElmoConfig.model_type else None
     except (OSError, ValueError):
         return None

@@ -41,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_commands(place: Path) -> None:
-    assert len(COMMANDS) == 11
+    assert len(COMMANDS) == 12
     made = ("vectors.hdf5", "vectors.parquet", "vectors", "raw.parquet", "sentences.tsv", "scores.jsonl")
     assert all((place / name).exists() for name in made)
 

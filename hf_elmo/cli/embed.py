@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file, or the folder, to make")
     parser.add_argument(
-        "--model", metavar="MODEL", help="a folder or an id on the Hugging Face Hub (default: the package's own)"
+        "--model",
+        default="default",
+        metavar="MODEL",
+        help='a folder or an id on the Hugging Face Hub, or "default", the package\'s own (%(default)s)',
     )
     parser.add_argument("--revision", help="of a model on the Hub: branch, tag or commit")
     parser.add_argument(

@@ -22,7 +22,11 @@ model, or in the state that the sentence before left."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the command."""
     parser.description = DESCRIPTION
-    parser.add_argument("model", metavar="MODEL", help="a folder or an id on the Hub, of a model with its softmax")
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help='a folder or an id on the Hub, of a model with its softmax, or "default", the package\'s own',
+    )
     parser.add_argument("prepared", type=Path, metavar="PREPARED", help="folder made by `hf-elmo prepare`")
     parser.add_argument(
         "--states",

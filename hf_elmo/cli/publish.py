@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             check_repository(repo_id)
             if not args.dry_run:
                 check_token()
-        publish(
+        notes = publish(
             args.run_dir,
             args.out,
             dtype=args.dtype,
@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
             repo_id=repo_id,
         )
         written = True
+        for note in notes:
+            print(note)
         print(f"written to {args.out}")
         if repo_id is not None and args.dry_run:
             files = files_to_send(args.out)

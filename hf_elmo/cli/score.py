@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hf_elmo.cli.text_arguments import add_text_arguments, open_text
+from hf_elmo.new_file import new_file
 
 if TYPE_CHECKING:
     from hf_elmo.score import Totals
@@ -31,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_text_arguments(parser)
     parser.add_argument(
-        "--model", required=True, metavar="MODEL", help="a folder or an id on the Hugging Face Hub, with the softmax"
+        "--model",
+        default="default",
+        metavar="MODEL",
+        help='a folder or an id on the Hugging Face Hub, with its softmax, or "default", the package\'s own',
     )
     parser.add_argument("--revision", help="of a model on the Hub: branch, tag or commit")
     parser.add_argument("--out", type=Path, metavar="FILE", help="(default: standard output)")
@@ -129,10 +133,5 @@ def _opened(out: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    try:
-        with beside.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
+    with new_file(out) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        yield file

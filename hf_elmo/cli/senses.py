@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("word", metavar="WORD", help="as it is written in the text")
     add_text_arguments(parser)
     parser.add_argument(
-        "--model", metavar="MODEL", help="a folder or an id on the Hugging Face Hub (default: the package's own)"
+        "--model",
+        default="default",
+        metavar="MODEL",
+        help='a folder or an id on the Hugging Face Hub, or "default", the package\'s own (%(default)s)',
     )
     parser.add_argument("--revision", help="of a model on the Hub: branch, tag or commit")
     parser.add_argument(

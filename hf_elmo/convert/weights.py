@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.model_source import without_progress_bars
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel
+from hf_elmo.ordinary_file import save_file
 from hf_elmo.pretraining.adagrad_start import save_accumulators
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 

@@ -62,7 +62,7 @@ def dump(
         sentences: lists of words, which a continued run reads again from the start; of a
             [`TextInput`][hf_elmo.text_input.TextInput] progress knows the share that is done.
         out: the file, or the folder of safetensors, to make.
-        model: a model, its folder or its id on the Hugging Face Hub; by default the one in the package.
+        model: a model, its folder or its id on the Hugging Face Hub; by default ("default") the package's own.
         options: layers, format and so on.
         progress: is told how far it is, a few times a minute or more.
 

@@ -16,6 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from hf_elmo.ordinary_file import make_ordinary
 from hf_elmo.text_input import checked_words
 
 # Bounds of a part besides that of its vectors: its words stand in the file's header.
@@ -89,6 +90,7 @@ def write_part(path: Path, part: Part, vectors: Sequence[np.ndarray], *, beside:
         save_file(tensors, unfinished, metadata={_HEADER: header})
     except SafetensorError as error:
         raise OSError(f"{unfinished}: cannot be written: {error}") from error
+    make_ordinary(unfinished)
     sync(unfinished)
     os.replace(unfinished, path)
 

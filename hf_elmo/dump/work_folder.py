@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from hf_elmo.dump.parts import Part, read_words, sync
+from hf_elmo.place_beside import linked_place
 
 _SETTINGS = "settings.json"
 # Says that `finished` is on its way to OUT.
@@ -27,9 +28,10 @@ class WorkFolder:
     """The folder beside `out`.
 
     Args:
-        out: the file or folder to make.
+        out: the file or folder to make; of a link, what it names.
 
     Attributes:
+        out: as an absolute path without links.
         parts: the parts that are complete.
         texts: the words of parts that are to be computed by other processes.
         model: what these compute with.
@@ -38,8 +40,8 @@ class WorkFolder:
     """
 
     def __init__(self, out: Path) -> None:
-        self.out = out.absolute()
-        self.path = self.out.with_name(f".{out.name}.parts")
+        self.out = linked_place(out)
+        self.path = self.out.with_name(f".{self.out.name}.parts")
         self.parts = self.path / "parts"
         self.texts = self.path / "texts"
         self.model = self.path / "model"

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
+
+from hf_elmo.ordinary_file import save_file
 
 ACCUMULATORS = "adagrad.safetensors"
 

@@ -10,7 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from hf_elmo.perplexity import Perplexity
-from hf_elmo.pretraining.perplexity_report import TextPerplexity, as_json, conventions, numbers, table
+from hf_elmo.pretraining.markdown import markdown_table, marked
+from hf_elmo.pretraining.perplexity_report import (
+    TextPerplexity,
+    as_json,
+    conventions,
+    in_markdown,
+    numbers,
+    table,
+)
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
 
 _READING = (
@@ -106,18 +114,10 @@ class AdaptationReport:
         """For the model card, in Markdown; the conventions stand there already."""
         parts = [f"## Adapted from {self.model}", f"The softmax is {self.head}."]
         if self.after:
-            parts += [_markdown(self._header(), self._rows()), _marked(self.comparison)]
+            parts += [markdown_table(self._header(), self._rows()), marked(self.comparison)]
         if self.by_state:
-            rows = [
-                (text.text, f"{text.words:,}", state, f"{result.average:.2f}")
-                for text in self.by_state
-                for state, result in text.by_state.items()
-            ]
-            parts += [
-                "A sentence begins in the stored warm state. What that is worth:",
-                _markdown(("text", "words", "state", "perplexity"), rows),
-                _marked(self._conventions()),
-            ]
+            parts.append("A sentence begins in the stored warm state. What that is worth:")
+            parts += in_markdown(self.by_state, self._conventions())
         return "\n\n".join(parts)
 
     def _header(self) -> tuple[str, ...]:
@@ -141,18 +141,6 @@ class AdaptationReport:
 
     def _conventions(self) -> str:
         return conventions(self.by_state, vocab_size=self.corpus.vocab_size, num_streams=self.num_streams)
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return _marked("\n".join(f"| {' | '.join(line)} |" for line in lines))
-
-
-def _marked(text: str) -> str:
-    """Special words as code, so that Markdown does not take them for HTML, and a footnote's star as a star."""
-    for word in ("<UNK>", "</S>", "<S>"):
-        text = text.replace(word, f"`{word}`")
-    return text.replace("*", r"\*")
 
 
 def _percent(share: float) -> str:

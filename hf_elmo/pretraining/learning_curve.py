@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from hf_elmo.new_file import new_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,12 +135,8 @@ def draw_curves(curves: Sequence[LearningCurve], out: str | Path) -> None:
         raise ValueError(f"{out}: got the ending {out.suffix!r}; expected one of {', '.join(FORMATS)}.")
     figure = learning_curve_figure(curves)
     out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.stem}.{os.getpid()}.partial{out.suffix}")
-    try:
-        figure.savefig(beside, dpi=150)
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
+    with new_file(out) as beside:
+        figure.savefig(beside, dpi=150, format=out.suffix.lower().removeprefix("."))
 
 
 def learning_curve_figure(curves: Sequence[LearningCurve]) -> Figure:

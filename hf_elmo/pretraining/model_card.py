@@ -76,6 +76,8 @@ characters.
 * Words are expected as the tokeniser above splits them; with other conventions the vectors are less good.
 """
 
+CARD = "README.md"
+_DATA = "## Training data"
 _CONVENTIONS = """By the full softmax: every word and every sentence's closing boundary is predicted once in each
 direction, words outside the vocabulary count as the one word `<UNK>`, and {reading}. The
 average is the root of forward times backward. Texts, and models with another vocabulary, compare only with the share of
@@ -175,9 +177,42 @@ def named_for_hub(card: str, repo_id: str) -> str:
         card: as `model_card` wrote it, or anything else, which is left as it is.
         repo_id: the model's id there.
     """
-    name = next((line.removeprefix("# ") for line in card.splitlines() if line.startswith("# ")), None)
-    for place in ('from_pretrained("{}")', '{{"model": "{}"}}', '`"{}"` is this folder') if name is not None else ():
-        card = card.replace(place.format(name), place.format(repo_id))
+    return _loading(card, _heading(card), repo_id)
+
+
+def carried_card(card: str, name: str, *, old_name: str | None = None, section: str) -> str:
+    """The card of a model that was made of another without training it.
+
+    Args:
+        card: of the other, as `model_card` wrote it; of anything else only the section is added.
+        name: of the new one, which the card's programs then load.
+        old_name: what they load now; by default the card's heading.
+        section: what is to be said about the new one, with a heading of the second level; it takes the place of one
+            with the same heading.
+    """
+    heading = _heading(card)
+    loading = _loading(card, old_name or heading, name)
+    if loading != card:
+        card = loading.replace(f"# {heading}\n", f"# {name}\n", 1)
+    lines, title = card.splitlines(), section.splitlines()[0]
+    titles = [number for number, line in enumerate(lines) if line.startswith("## ")] + [len(lines)]
+    if title in lines:
+        begin = lines.index(title)
+        end = min(number for number in titles if number > begin)
+    else:
+        begin = end = next((number for number in titles if lines[number:] and lines[number] == _DATA), len(lines))
+    before, after = ("\n".join(part).strip("\n") for part in (lines[:begin], lines[end:]))
+    return "\n\n".join(filter(None, (before, section, after))) + "\n"
+
+
+def _heading(card: str) -> str | None:
+    return next((line.removeprefix("# ") for line in card.splitlines() if line.startswith("# ")), None)
+
+
+def _loading(card: str, old: str | None, new: str) -> str:
+    """With another name in the programs."""
+    for place in ('from_pretrained("{}")', '{{"model": "{}"}}', '`"{}"` is this folder') if old is not None else ():
+        card = card.replace(place.format(old), place.format(new))
     return card
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 from hf_elmo.perplexity import Perplexity
 from hf_elmo.pretraining.first_sentences import first_sentences
+from hf_elmo.pretraining.markdown import markdown_table, marked
 from hf_elmo.pretraining.perplexity_by_state import perplexity_by_state
 from hf_elmo.pretraining.shards import HELDOUT_PREFIX, PreparedCorpus
 
@@ -100,6 +101,16 @@ def table(measured: Sequence[TextPerplexity]) -> Table:
             about = ("", "", "")
         shown.add_section()
     return shown
+
+
+def in_markdown(measured: Sequence[TextPerplexity], explanation: str) -> list[str]:
+    """For a model card: the averages in a table, and what they mean."""
+    rows = [
+        (text.text, f"{text.words:,}", state, f"{result.average:.2f}")
+        for text in measured
+        for state, result in text.by_state.items()
+    ]
+    return [markdown_table(("text", "words", "state", "perplexity"), rows), marked(explanation)]
 
 
 def as_json(measured: Sequence[TextPerplexity]) -> dict[str, Any]:

@@ -14,12 +14,11 @@ from hf_elmo.convert.export import export_hdf5
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoModel
 from hf_elmo.new_folder import new_folder
 from hf_elmo.pretraining.learning_curve import FIGURE
-from hf_elmo.pretraining.model_card import named_for_hub
+from hf_elmo.pretraining.model_card import CARD, named_for_hub
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 
 StoredType = Literal["float16", "float32"]
 HDF5 = "hdf5"
-_CARD = "README.md"
 
 
 def publish(
@@ -30,7 +29,7 @@ def publish(
     with_lm_head: bool = False,
     with_hdf5: bool = False,
     repo_id: str | None = None,
-) -> None:
+) -> tuple[str, ...]:
     """Write model, tokenizer and model card to a new folder, without what only training needs.
 
     Weights stored in float16 take half the space; they are loaded, and computed with, in float32.
@@ -42,6 +41,9 @@ def publish(
         with_lm_head: keep the softmax, for perplexity and further pretraining.
         with_hdf5: add a folder `hdf5` with the same weights as AllenNLP and bilm-tf read them.
         repo_id: where the folder is going to be on the Hub; the model card's programs then load it from there.
+
+    Returns:
+        What the user should know, a line each.
 
     Raises:
         FileExistsError: `out_dir` exists and is not an empty folder.
@@ -69,20 +71,24 @@ def publish(
         _finish_config(folder / "config.json")
         tokenizer.save_pretrained(folder)
         _copy_card(run_dir, folder, repo_id)
-        for file in folder.iterdir():  # safetensors lets only the owner read its files
-            shutil.copymode(folder / "config.json", file)
         if with_hdf5:
             export_hdf5(folder, folder / HDF5)
+    if (run_dir / CARD).is_file():
+        return ()
+    return (
+        f"there is no model card, since {run_dir} holds no {CARD}: a run writes it at its end into its own folder; "
+        "publish that one, or write a card that says what the model was trained on",
+    )
 
 
 def _copy_card(run_dir: Path, folder: Path, repo_id: str | None) -> None:
     """The model card, where the run has one, and the figure that it shows."""
-    if not (run_dir / _CARD).is_file():
+    if not (run_dir / CARD).is_file():
         return
-    card = (run_dir / _CARD).read_text(encoding="utf-8")
+    card = (run_dir / CARD).read_text(encoding="utf-8")
     if repo_id is not None:
         card = named_for_hub(card, repo_id)
-    (folder / _CARD).write_text(card, encoding="utf-8")
+    (folder / CARD).write_text(card, encoding="utf-8")
     if (run_dir / FIGURE).is_file():
         shutil.copy(run_dir / FIGURE, folder)
 

@@ -19,7 +19,7 @@ from hf_elmo.new_file import write_file
 from hf_elmo.pretraining.arguments import PretrainingOptions, read_mapping
 from hf_elmo.pretraining.checkpoint_error import unwritten_checkpoint
 from hf_elmo.pretraining.learning_curve import FIGURE, TRAINING_LOG, curve_of, draw_curves
-from hf_elmo.pretraining.model_card import model_card
+from hf_elmo.pretraining.model_card import CARD, model_card
 from hf_elmo.pretraining.shards import PreparedCorpus
 from hf_elmo.pretraining.trainer import WRITING, BiLMTrainer
 
@@ -72,7 +72,7 @@ def write_results(
             figure_words=0 if training.eval_strategy == IntervalStrategy.NO else options.heldout_tokens,
             **kwargs,
         )
-        write_file(folder / "README.md", card)
+        write_file(folder / CARD, card)
 
 
 def read_licences(options: PretrainingOptions, prepared: PreparedCorpus) -> dict[str, str]:

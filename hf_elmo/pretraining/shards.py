@@ -230,9 +230,7 @@ class ShardWriter:
         lengths = np.concatenate(self._lengths)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         tensors = {"words": np.concatenate(self._words), "offsets": offsets}
-        (self.folder / file).write_bytes(
-            save(tensors)
-        )  # safetensors' own save_file makes files only the owner can read
+        (self.folder / file).write_bytes(save(tensors))
         self.files.append(file)
         self._words, self._lengths, self._waiting = [], [], 0
 

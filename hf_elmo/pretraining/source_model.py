@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_elmo.model_source import default_model_path, load_language_model
+from transformers.utils import cached_file
+
+from hf_elmo.model_source import is_shipped, load_language_model, located
 from hf_elmo.modeling_elmo import ElmoForPreTraining
 from hf_elmo.tokenization_elmo import ElmoTokenizer
 from hf_elmo.vocabulary_file import SPECIAL_WORDS
-
-SHIPPED = "default"
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,25 @@ class SourceModel:
     @property
     def shown_name(self) -> str:
         """For a person: a folder without the path to it."""
-        if source_name(self.name) is None:
+        if is_shipped(self.name):
             return "the model in hf_elmo"
         return Path(self.name).resolve().name if Path(self.name).is_dir() else self.name
 
     @property
     def hub_id(self) -> str | None:
         """Its id on the Hub, where it comes from there."""
-        return None if source_name(self.name) is None or Path(self.name).is_dir() else self.name
+        return None if is_shipped(self.name) or Path(self.name).is_dir() else self.name
 
-
-def source_name(name: str) -> str | None:
-    """`name` itself, or None, for the shipped model, where it is "default" and no folder of that name is there."""
-    return None if name == SHIPPED and not Path(name).is_dir() else name
+    def file(self, name: str) -> Path | None:
+        """A file that lies beside the weights; one on the Hub is fetched, unless it is in the cache."""
+        found: str | None = cached_file(
+            located(self.name),
+            name,
+            _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+        return None if found is None else Path(found)
 
 
 def load_source_model(name: str, **changes: Any) -> SourceModel:
@@ -68,9 +74,8 @@ def load_source_model(name: str, **changes: Any) -> SourceModel:
     Raises:
         OSError, ValueError: see `load_language_model`; a softmax without its vocabulary, or with that of another.
     """
-    source = source_name(name)
-    model, has_head = load_language_model(source, **changes)
-    tokenizer = ElmoTokenizer.from_pretrained(source or str(default_model_path()))
+    model, has_head = load_language_model(name, **changes)
+    tokenizer = ElmoTokenizer.from_pretrained(located(name))
     loaded = SourceModel(name, model, tokenizer, has_head)
     length = model.config.max_characters_per_word
     if loaded.has_vocabulary and tokenizer.max_characters_per_word != length:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Trainer, TrainerState, TrainingArguments
@@ -20,6 +20,7 @@ from transformers.trainer_utils import TrainOutput, get_last_checkpoint, rotate_
 
 from hf_elmo.initial_state import ElmoState
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoForPreTrainingOutput
+from hf_elmo.ordinary_file import save_file
 from hf_elmo.perplexity import perplexity
 from hf_elmo.pretraining.checkpoint_error import unwritten_checkpoint
 from hf_elmo.pretraining.machine_limit import MachineLimit

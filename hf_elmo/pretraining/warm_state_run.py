@@ -16,15 +16,17 @@ from transformers import TrainingArguments
 from hf_elmo.configuration_elmo import ElmoConfig
 from hf_elmo.model_source import load_model
 from hf_elmo.modeling_elmo import ElmoForPreTraining, ElmoPreTrainedModel
-from hf_elmo.new_file import write_file
+from hf_elmo.new_file import new_file, write_file
 from hf_elmo.pretraining.adapt_options import AdaptOptions
 from hf_elmo.pretraining.batches import Batch
 from hf_elmo.pretraining.corpus_with_vocabulary import with_vocabulary
 from hf_elmo.pretraining.first_sentences import first_sentences
+from hf_elmo.pretraining.learning_curve import FIGURE, TRAINING_LOG
+from hf_elmo.pretraining.model_card import CARD, carried_card
 from hf_elmo.pretraining.perplexity_by_state import STATES
-from hf_elmo.pretraining.perplexity_report import TextPerplexity, as_json, conventions, measure, table
+from hf_elmo.pretraining.perplexity_report import TextPerplexity, as_json, conventions, in_markdown, measure, table
 from hf_elmo.pretraining.shards import TRAIN, PreparedCorpus
-from hf_elmo.pretraining.source_model import SourceModel, source_name
+from hf_elmo.pretraining.source_model import SourceModel
 from hf_elmo.pretraining.streams import HeldoutStreams
 from hf_elmo.pretraining.trainer import BiLMTrainer
 from hf_elmo.pretraining.warm_state import store_warm_state
@@ -68,16 +70,20 @@ def store_warm_state_only(
 ) -> None:
     """Write the model with a warm state to `output_dir`, all other weights as they are; with its softmax if it has one.
 
+    Its model card, figure and log go with it, where it has them.
+
     Raises:
         OSError, ValueError: see `store_warm_state`.
     """
-    model = source.model if source.has_head else load_model(source_name(source.name))
+    model = source.model if source.has_head else load_model(source.name)
     nn.Module.to(model, training.device)
     store_warm_state(model, training_streams(prepared, model.config, options, training))
     if training.process_index > 0:
         return
     folder = Path(str(training.output_dir))
     _save(model, source.tokenizer, folder)
+    about = _about_warm_state(source, prepared, options)
+    _carry_card(source, folder, about)
     logger.info("%s: stored a warm state; written to %s", source.shown_name, folder)
     if not source.has_head:
         logger.info("%s has no softmax, so that no perplexity can be had.", source.shown_name)
@@ -89,9 +95,33 @@ def store_warm_state_only(
         )
         figures = {"initial_states": {"conventions": explanation, "texts": as_json(measured)}}
         write_file(folder / "heldout_perplexity.json", json.dumps(figures, indent=1) + "\n")
+        worth = ["What that is worth on held-out text:", *in_markdown(measured, explanation)]
+        _carry_card(source, folder, "\n\n".join([about, *worth]))
         console = Console()
         console.print(table(measured))
         console.print(explanation, highlight=False, markup=False)
+
+
+def _about_warm_state(source: SourceModel, prepared: PreparedCorpus, options: AdaptOptions) -> str:
+    """A section of the model card."""
+    part = first_sentences(prepared, TRAIN, options.warm_state_tokens or None).split_report(TRAIN)
+    return (
+        f"## Warm state\n\nThe weights are those of {source.shown_name}, without a further update. New is a warm "
+        f"state: the mean of those in which the LSTMs begin sentences, over the first {part['tokens']:,} words of the "
+        f'training text ({", ".join(part["sources"])}). Every sentence begins there (`initial_state="warm"`).'
+    )
+
+
+def _carry_card(source: SourceModel, folder: Path, about: str) -> None:
+    """The source's model card with a section about the result, and its figure and log, as far as it has them."""
+    for name in (FIGURE, TRAINING_LOG):
+        if (file := source.file(name)) is not None:
+            with new_file(folder / name) as beside:
+                shutil.copyfile(file, beside)
+    if (file := source.file(CARD)) is not None:
+        card = file.read_text(encoding="utf-8")
+        name = folder.resolve().name
+        write_file(folder / CARD, carried_card(card, name, old_name=source.hub_id, section=about))
 
 
 def _measure_states(

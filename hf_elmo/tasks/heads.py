@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from hf_elmo.configuration_elmo import ElmoConfig
-from hf_elmo.model_source import default_model_path, load_model
-from hf_elmo.pretraining.source_model import source_name
+from hf_elmo.model_source import load_model, located
 from hf_elmo.pretraining.word_vector_start import read_word_vectors
 from hf_elmo.task_model import ElmoTaskModel
 from hf_elmo.tasks.baseline import BaselineConfig, WordEmbeddings
@@ -35,8 +34,7 @@ def load_tokenizer(options: TaskOptions) -> ElmoTokenizer:
     Raises:
         OSError: there is none.
     """
-    source = source_name(options.model_name_or_path)
-    return ElmoTokenizer.from_pretrained(source or str(default_model_path()), revision=options.revision or "main")
+    return ElmoTokenizer.from_pretrained(located(options.model_name_or_path), revision=options.revision or "main")
 
 
 def head_on_elmo(
@@ -54,7 +52,7 @@ def head_on_elmo(
         OSError, ValueError: as `load_model`; a field out of its range; layers of the mix that the biLM's own, if it is
             trained, does not have.
     """
-    bilm = load_model(source_name(options.model_name_or_path), revision=options.revision)
+    bilm = load_model(options.model_name_or_path, revision=options.revision)
     model = classes.with_elmo(changed_config(bilm.config, changes, labels))
     if bilm.scalar_mix is not None:
         bilm.scalar_mix.read_only(model.config.mix_layers, num_layers=bilm.config.num_hidden_layers + 1)

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 from transformers import HfArgumentParser, TrainingArguments
 
 from hf_elmo.configuration_elmo import ElmoConfig
+from hf_elmo.model_source import SHIPPED
 from hf_elmo.pretraining.arguments import parse_with_recipe
-from hf_elmo.pretraining.source_model import SHIPPED
 
 # The metric by which an epoch is the best; TrainingArguments would make of None the loss.
 OF_THE_TASK = "of the task"

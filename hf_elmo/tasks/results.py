@@ -15,9 +15,9 @@ from rich.table import Table
 from transformers import TrainingArguments
 
 from hf_elmo.layer_weights import layer_names, show_layer_weights
+from hf_elmo.model_source import is_shipped
 from hf_elmo.new_file import write_file
 from hf_elmo.pretraining.learning_curve import TRAINING_LOG
-from hf_elmo.pretraining.source_model import source_name
 from hf_elmo.tasks.mix_weights import Weights, learnt_mixes
 from hf_elmo.tasks.options import TaskOptions
 from hf_elmo.tasks.task_curve import draw_task_curve
@@ -216,8 +216,8 @@ def _metadata(task: Task, options: TaskOptions, results: RunResults, name: str) 
         )
         for metric, value in values.items()
     ]
-    source = source_name(options.model_name_or_path)
-    on_hub = source is not None and not Path(source).is_dir() and not options.no_elmo
+    source = options.model_name_or_path
+    on_hub = not is_shipped(source) and not Path(source).is_dir() and not options.no_elmo
     return ModelCardData(
         language=options.language,
         license=options.model_licence,
@@ -235,9 +235,9 @@ def _vectors(task: Task, options: TaskOptions) -> str:
     if options.no_elmo:
         start = "random ones" if options.word_vectors is None else f"`{Path(options.word_vectors).name}`"
         return f"static word vectors of {task.model.config.hidden_size} components, trained with it from {start}"
-    source = source_name(options.model_name_or_path)
+    source = options.model_name_or_path
     shown = "the model in the package"
-    if source is not None:
+    if not is_shipped(source):
         shown = f"`{Path(source).resolve().name if Path(source).is_dir() else source}`"
     return f"ELMo ({shown}, {'frozen' if task.model.config.freeze_bilm else 'trained too'})"
 

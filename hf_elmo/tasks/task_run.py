@@ -31,6 +31,7 @@ from transformers.trainer_utils import IntervalStrategy, PredictionOutput
 
 from hf_elmo.layer_cache import LayerCache
 from hf_elmo.model_source import without_progress_bars
+from hf_elmo.place_beside import place_inside
 from hf_elmo.pretraining.run_results import hardware_of
 from hf_elmo.task_model import ElmoTaskModel
 from hf_elmo.tasks.data_sets import EncodedExamples
@@ -234,7 +235,7 @@ def _resumed(training: TrainingArguments) -> str | bool | None:
 
 def _save(task: Task, folder: Path) -> None:
     """The model and its tokenizer beside the folder's other files; config.json, by which it is one, comes last."""
-    beside = folder / f".model.{os.getpid()}.partial"
+    beside = place_inside(folder)
     try:
         with without_progress_bars():
             task.model.save_pretrained(beside)

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
+    from hf_elmo.new_file import write_file
     from spacy_elmo.config_template import build_config, commented
 
     if args.output is not None and args.output.exists() and not args.force:
@@ -37,9 +38,7 @@ def run(args: argparse.Namespace) -> int:
         print(text, end="")
         return 0
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    partial = args.output.with_name(f".{args.output.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(args.output)
+    write_file(args.output, text)
     print(
         f"written to {args.output}; train by\n"
         f"  python -m spacy train {args.output} --output output --paths.train train.spacy --paths.dev dev.spacy",

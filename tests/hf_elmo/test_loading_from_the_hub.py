@@ -16,7 +16,8 @@ from transformers import AutoModel, AutoModelForTokenClassification, AutoTokeniz
 from hf_elmo import ElmoConfig, ElmoEmbedder, ElmoForTokenClassification, ElmoModel, ElmoTokenizer
 from hf_elmo.auto_map import SHIM, model_auto_map
 from hf_elmo.model_source import load_language_model, load_model
-from tests.hf_elmo.models import ids, random_head, random_model
+from hf_elmo.pretraining.source_model import SourceModel
+from tests.hf_elmo.models import ids, random_head, random_lm, random_model
 from tests.hf_elmo.pretraining.hub_stand_in import (
     COMMIT,
     TOKEN,
@@ -68,6 +69,14 @@ def downloads(hub: HubStandIn) -> list[str]:
     """Files that were sent, in the order of the requests."""
     found = (re.fullmatch(r"GET /user/[^/]+/resolve/[^/]+/(.+)", request) for request in hub.requests)
     return [match[1] for match in found if match]
+
+
+def test_what_lies_beside_the_weights(hub: HubStandIn) -> None:
+    source = SourceModel(NAME, random_lm(), ElmoTokenizer(WORDS), has_head=False)
+    found = source.file("tokenizer_config.json")
+    assert found is not None
+    assert found.read_bytes() == hub.repositories[NAME].files["tokenizer_config.json"]
+    assert source.file("README.md") is None
 
 
 def test_a_model_is_downloaded_once(hub: HubStandIn, models: dict[str, ElmoModel], tmp_path: Path) -> None:

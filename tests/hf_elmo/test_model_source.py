@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_elmo.model_source import default_model_path, load_language_model, load_model
+from hf_elmo.model_source import default_model_path, is_shipped, load_language_model, load_model, located
 from tests.hf_elmo.models import ids, random_lm, random_model
 
 
@@ -40,7 +40,7 @@ def test_the_shipped_model_and_its_softmax_are_small_and_compute_in_single_preci
 def test_an_unknown_name_says_where_it_was_looked_for(name: str) -> None:
     with pytest.raises(OSError, match=f"no ELMo model '{name}'") as caught:
         load_model(name)
-    for part in ("folder", "Hub", "cache", "HF_HUB_OFFLINE", "shipped model", "hf-elmo convert"):
+    for part in ("folder", "Hub", "cache", "HF_HUB_OFFLINE", 'shipped model ("default")', "hf-elmo convert"):
         assert part in str(caught.value)
 
 
@@ -97,3 +97,14 @@ def test_pickled_weights_are_not_loaded(tmp_path: Path) -> None:
 def test_an_empty_name_is_no_folder() -> None:
     with pytest.raises(ValueError, match="got an empty name"):
         load_model("")
+
+
+def test_the_shipped_model_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped, named = load_model(), load_model("default")
+    assert all(torch.equal(values, named.state_dict()[name]) for name, values in shipped.state_dict().items())
+    assert load_language_model("default")[1]
+    assert located("default") == located(None) == str(default_model_path())
+    random_model().save_pretrained("default")
+    assert load_model("default").config.lstm_size == random_model().config.lstm_size != shipped.config.lstm_size
+    assert (is_shipped("default"), is_shipped(None), located("default")) == (False, True, "default")

@@ -145,3 +145,12 @@ def test_a_model_with_another_vocabulary(lm, tmp_path):
 def test_no_model(tmp_path):
     with pytest.raises(OSError, match=r"without a config\.json"):
         load_language_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", [(), (None,), ("default",)])
+def test_the_model_in_the_package(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model, tokenizer = load_language_model(*name)
+    assert tokenizer.vocab_size == model.config.vocab_size > 20_000
+    (found,) = score(model, tokenizer, [["the", "dog"]])
+    assert found.is_known == [True, True]

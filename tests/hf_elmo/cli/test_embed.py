@@ -73,8 +73,10 @@ def test_raw_text(model, tmp_path):
     assert [words for words, _ in read_back(tmp_path / "v")] == sentences
 
 
-def test_the_package_has_a_model(text, tmp_path):
-    assert main(["embed", text, "--out", str(tmp_path / "v")]) == 0
+@pytest.mark.parametrize("flags", [[], ["--model", "default"]])
+def test_the_package_has_a_model(text, tmp_path, monkeypatch, flags):
+    monkeypatch.chdir(tmp_path)
+    assert main(["embed", text, "--out", str(tmp_path / "v"), *flags]) == 0
     assert [vectors.shape for _, vectors in read_back(tmp_path / "v")] == [(len(words), 256) for words in SENTENCES]
 
 

@@ -140,6 +140,17 @@ def test_to_a_file(folder, tmp_path, capsys):
     assert [path.name for path in out.parent.iterdir()] == ["scores.tsv"]
 
 
+def test_to_the_file_that_a_link_names(folder, tmp_path):
+    real, link = tmp_path / "disk" / "scores.tsv", tmp_path / "link.tsv"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    for flags in ([], ["--overwrite", "--by", "sentence"]):
+        assert run(folder, "--out", str(link), *flags) == 0
+        assert link.readlink() == real
+    assert len(table(real.read_text(encoding="utf-8"))) == len(SENTENCES)
+    assert [path.name for path in real.parent.iterdir()] == ["scores.tsv"]
+
+
 def test_nothing_half_written(folder, tmp_path, capsys):
     (tmp_path / "text.txt").write_bytes(b"a dog\n" * 3 + b"\xff\n")
     out = tmp_path / "scores.tsv"
@@ -174,3 +185,14 @@ def test_no_text_and_no_softmax(folder, tmp_path, capsys):
     ElmoModel.from_pretrained(folder / "lm").save_pretrained(tmp_path / "no-softmax")
     assert main(["score", str(folder / "text.txt"), "--model", str(tmp_path / "no-softmax")]) == 2
     assert "hf-elmo publish --with-lm-head" in capsys.readouterr().err
+
+
+def test_the_package_has_a_model(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("the dog .\n")
+    outputs = []
+    for flags in ([], ["--model", "default"]):
+        assert main(["score", str(tmp_path / "text.txt"), *flags]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert [row["known"] for row in table(outputs[0])] == ["1"] * 5
+    assert outputs[0] == outputs[1]

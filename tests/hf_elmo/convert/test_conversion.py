@@ -71,3 +71,23 @@ def test_bad_input_ends_with_one_line_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     if what == "out":
         assert (out / "precious").read_text() == "mine"
+
+
+def test_into_the_folder_that_a_link_names(files: tuple[Path, Path], tmp_path: Path) -> None:
+    real = tmp_path / "disk" / "real"
+    real.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real)
+    convert(*files, tmp_path / "link")
+    assert (tmp_path / "link").readlink() == real
+    assert (real / "config.json").is_file()
+    assert [path.name for path in real.parent.iterdir()] == ["real"]
+
+
+def test_into_the_working_directory(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    assert main(["convert", *map(str, files), "."]) == 0
+    assert capsys.readouterr().out.endswith("written to .\n")
+    AutoModel.from_pretrained(Path.cwd())

@@ -219,3 +219,28 @@ def test_memory_does_not_grow_with_the_text(model, tmp_path):
         many = peak(2400, f"many-{name}")
         # 2.15 MB of vectors more; an entry of a shard's index is 100 bytes.
         assert many - few < 200_000, format
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_link_stays_and_what_it_names_is_written(model, tmp_path, format, exists):
+    name = NAMES[format]
+    real = tmp_path / "disk" / name
+    real.parent.mkdir()
+    link = tmp_path / f"link-{name}"
+    link.symlink_to(real)
+    if exists:
+        dump([["old"]], real, model=model)
+    dump(SENTENCES, link, model=model, options=replace(SMALL_PARTS, overwrite=exists))
+    assert link.readlink() == real
+    assert names_in(tmp_path) == ["disk", link.name]
+    assert names_in(real.parent) == [name]
+    assert len(read_back(real)) == len(SENTENCES)
+
+
+def test_into_the_working_directory(model, tmp_path, monkeypatch):
+    (tmp_path / "vectors").mkdir()
+    monkeypatch.chdir(tmp_path / "vectors")
+    dump(SENTENCES, ".", model=model)
+    assert len(read_back(tmp_path / "vectors")) == len(SENTENCES)
+    assert names_in(tmp_path) == ["vectors"]

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -268,6 +269,39 @@ class TestWarmState:
         states = figures(tmp_path / "out")["initial_states"]["texts"]["h"]["states"]
         assert list(states) == ["zero", "warm", "carry"]
         assert "│ warm " in capsys.readouterr().out
+
+    def test_the_card_goes_with_the_weights(self, domains, tmp_path):
+        stored = ["--store_warm_state", "--max_steps", "0", "--warm_state_tokens", "200"]
+        warm = tmp_path / "warm"
+        assert run(domains.model, domains.prepared, "--output_dir", warm, *stored, training=RUN) == 0
+        for name in ("loss_curve.png", "training_log.json"):
+            assert (warm / name).read_bytes() == (domains.model / name).read_bytes()
+        card, source = ((folder / "README.md").read_text() for folder in (warm, domains.model))
+        about = card[card.index("## Warm state\n") : card.index("## Training data\n")]
+        assert re.search(
+            r"The weights are those of model, .* over the first 20\d words of the training text \(train\)\.", about
+        )
+        assert re.search(r"\| h \| \d+ \| warm \| [\d.]+ \|", about)
+        assert card.replace(about, "") == source.replace("# model\n", "# warm\n").replace('"model"', '"warm"').replace(
+            '{"warm": "warm"}', '{"model": "warm"}'
+        )
+        publish(warm, tmp_path / "published", repo_id="user/warm")
+        published = (tmp_path / "published" / "README.md").read_text()
+        assert 'from_pretrained("user/warm")' in published
+        assert "## Warm state" in published
+        assert (tmp_path / "published" / "loss_curve.png").is_file()
+        # Once more: the section is replaced.
+        assert run(warm, domains.prepared, "--output_dir", tmp_path / "again", *stored[:-2], training=RUN) == 0
+        again = (tmp_path / "again" / "README.md").read_text()
+        assert again.count("## Warm state") == 1
+        assert "The weights are those of warm," in again
+
+    def test_without_a_card_there_is_none(self, domains, tmp_path):
+        shutil.copytree(domains.body, tmp_path / "body")
+        (tmp_path / "body" / "README.md").unlink()
+        flags = ["--store_warm_state", "--max_steps", "0"]
+        assert run(tmp_path / "body", domains.prepared, "--output_dir", tmp_path / "out", *flags, training=RUN) == 0
+        assert not (tmp_path / "out" / "README.md").exists()
 
     def test_of_a_body_without_a_head(self, domains, tmp_path, caplog):
         caplog.set_level("INFO")

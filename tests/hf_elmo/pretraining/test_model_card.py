@@ -5,7 +5,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from hf_elmo import ElmoConfig, ElmoModel, ElmoTokenizer
-from hf_elmo.pretraining.model_card import model_card, named_for_hub
+from hf_elmo.pretraining.model_card import carried_card, model_card, named_for_hub
 from tests.hf_elmo.models import tiny_config
 
 REPORT = {
@@ -133,3 +133,22 @@ def test_the_programs_in_the_card_run(tmp_path):
         exec(program, names)
         shapes.append(tuple(names["vectors"].shape))
     assert shapes == [(1, 6, 12), (4, 12)]
+
+
+class TestCarried:
+    SECTION = "## Warm state\n\nNew."
+
+    def test_a_card_of_another_kind_gets_a_section(self):
+        assert carried_card("# Mine\n\nText.\n", "new", section=self.SECTION) == f"# Mine\n\nText.\n\n{self.SECTION}\n"
+        assert carried_card("", "new", section=self.SECTION) == f"{self.SECTION}\n"
+
+    def test_the_section_is_replaced(self):
+        card = "# Mine\n\n## Warm state\n\nOld.\n\n## More\n\nText.\n"
+        assert carried_card(card, "new", section=self.SECTION) == card.replace("Old.", "New.")
+        last = "# Mine\n\n## Warm state\n\nOld.\n"
+        assert carried_card(last, "new", section=self.SECTION) == last.replace("Old.", "New.")
+
+    def test_programs_load_the_new_model(self):
+        card = '# lm\n\nfrom_pretrained("user/lm")\n'
+        carried = carried_card(card, "new", old_name="user/lm", section=self.SECTION)
+        assert carried.startswith('# new\n\nfrom_pretrained("new")\n')

@@ -136,3 +136,15 @@ def test_the_command(run_dir, tmp_path, capsys):
     assert "lm_head.weight" in load_file(tmp_path / "out" / "model.safetensors")
     assert command.run(parser.parse_args(arguments)) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_that_there_is_no_card_is_said(run_dir, tmp_path, capsys):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    assert command.run(parser.parse_args([str(run_dir), str(tmp_path / "out")])) == 0
+    assert capsys.readouterr().out == f"written to {tmp_path / 'out'}\n"
+    (run_dir / "README.md").unlink()
+    assert command.run(parser.parse_args([str(run_dir), str(tmp_path / "bare")])) == 0
+    note, last = capsys.readouterr().out.splitlines()
+    assert note.startswith(f"there is no model card, since {run_dir} holds no README.md")
+    assert last == f"written to {tmp_path / 'bare'}"
