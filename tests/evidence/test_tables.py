@@ -94,13 +94,18 @@ def test_options_of_the_heads_stand_beside_their_networks() -> None:
         ]
     )
     (table,) = [table for table in all_tables(results) if table.name == "head-options"]
-    assert table.columns[1:] == ["NER conll03, 10 %, biLSTM-CRF (F1)", "SST-5, biattentive network (accuracy)"]
+    assert table.columns[1:] == [
+        "NER conll03, 10 % (F1)",
+        "NER conll03, 100 % (F1)",
+        "NER wnut17, 100 % (F1)",
+        "SST-5 (accuracy)",
+    ]
     one = {value: Mean(value, None, 1) for value in (70.0, 80.0, 81.0, 82.0, 40.0)}
     assert [row[1:] for row in table.rows] == [
-        [one[70.0], None],
-        [one[80.0], one[40.0]],
-        [one[81.0], None],
-        [one[82.0], None],
+        [one[70.0], None, None, None],
+        [one[80.0], None, None, one[40.0]],
+        [one[81.0], None, None, None],
+        [one[82.0], None, None, None],
     ]
 
 

@@ -40,7 +40,7 @@ HEAD_OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def rows(budget: Budget) -> list[Row]:
-    """NER on 10 % of conll03, by both networks, which is repeated, and sentiment."""
+    """NER on 10 % of conll03, by both networks, repeated; some options on sentiment and on all of NER's data."""
     found = [
         ner.row(
             budget,
@@ -89,5 +89,19 @@ def rows(budget: Budget) -> list[Row]:
         classification.row(budget, group=GROUP, task="sst5", elmo="input", seed=0, variant=name, **told)
         for name, told in {**HEAD_OPTIONS, "l2-0.001": MIXES["l2-0.001"]}.items()
         if name != "nodropout"
+    ]
+    found += [
+        ner.row(
+            budget,
+            group=GROUP,
+            task=task,
+            percent=100,
+            network="crf",
+            elmo="input",
+            seed=0,
+            variant="nodropout",
+            **HEAD_OPTIONS["nodropout"],
+        )
+        for task in ner.FILES
     ]
     return found

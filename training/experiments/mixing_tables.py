@@ -31,16 +31,24 @@ def head_options(results: Results) -> Table:
         "l2-0.001": "λ = 0.001",
     }
     assert set(names) == {*HEAD_OPTIONS, "l2-0.001"}
-    columns_of = [_variants(results, task, list(names)) for task in ("conll03", "sst5")]
+    tasks = {
+        "conll03": "NER conll03, 10 % (F1)",
+        "conll03, all": "NER conll03, 100 % (F1)",
+        "wnut17, all": "NER wnut17, 100 % (F1)",
+        "sst5": "SST-5 (accuracy)",
+    }
+    columns_of = [_variants(results, task, list(names)) for task in tasks]
     titles = ["without ELMo", "layer norm, dropout 0.5, all layers, λ = 0", *names.values()]
     rows: list[list[Cell]] = [list(row) for row in zip(titles, *columns_of, strict=True)]
-    columns = ["the mix in the heads", "NER conll03, 10 %, biLSTM-CRF (F1)", "SST-5, biattentive network (accuracy)"]
-    return Table("head-options", columns, _measured(rows), "Mean ± standard deviation (number of seeds).")
+    note = "biLSTM-CRF, and the biattentive network. Mean ± standard deviation (number of seeds)."
+    return Table("head-options", ["the mix in the heads", *tasks.values()], _measured(rows), note)
 
 
 # Of the tasks that try mixes: group, metric, and which of the group's rows.
 _TASKS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "conll03": ("ner", "f1", {"task": "conll03", "network": "crf", "percent": 10}),
+    "conll03, all": ("ner", "f1", {"task": "conll03", "network": "crf", "percent": 100}),
+    "wnut17, all": ("ner", "f1", {"task": "wnut17", "network": "crf", "percent": 100}),
     "sst5": ("sentences", "accuracy", {"task": "sst5"}),
 }
 
