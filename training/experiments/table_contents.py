@@ -196,9 +196,9 @@ _WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def _by_way(results: Results, metric: str, group: str, task: str) -> list[Mean | None]:
-    """Scores over the seeds that all ways have."""
+    """Scores over the seeds that all ways have; the last, that of input and output, may have fewer."""
     compared = [(group, {"task": task, **told}) for _, told in _WAYS]
-    comparable = results.with_common_seeds(*compared)
+    comparable = results.with_common_seeds(*compared[:-1])
     return [comparable.mean(metric, where, **told) for where, told in compared]
 
 
